@@ -1,0 +1,52 @@
+# Every target does all the set-up that it needs: a Python (3.11 or newer) and a C compiler are enough.
+# Another interpreter: make PYTHON=python3.13 test
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CORE := $(wildcard fastcep/_core/*.pyx fastcep/_core/*.pxd fastcep/_core/*.h)
+export PYTHON
+
+.PHONY: demo test check bench figures lint clean help
+
+help:
+	@echo "make demo     hot paths in a year of bike trips"
+	@echo "make test     everything that CI runs"
+	@echo "make check    the tests with full counts, the slow ones and those on shared data"
+	@echo "make bench    the benchmarks"
+	@echo "make figures  the pictures of the README and docs"
+	@echo "make lint     ruff and mypy"
+	@echo "make clean    remove what was built"
+
+$(STAMP): pyproject.toml setup.py ci/setup.sh ci/find_python.sh $(CORE)
+	@ci/setup.sh $(VENV)
+	@touch $@
+
+demo: $(STAMP)
+	@mkdir -p build
+	@$(BIN)/fastcep demo --picture build/hot_paths.png
+
+figures: $(STAMP)
+	@mkdir -p docs/images
+	$(BIN)/fastcep demo --picture docs/images/hot_paths.png
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict fastcep
+
+test: lint
+	$(BIN)/python -m pytest -q -n 2
+	ci/wheel_smoke.sh $(BIN)/python
+	ci/debug_build.sh $(BIN)/python
+
+check: lint
+	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
+	ci/wheel_smoke.sh $(BIN)/python
+	FASTCEP_EXAMPLES=500 ci/debug_build.sh $(BIN)/python
+
+bench: $(STAMP)
+	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# usage: ci/debug_build.sh PYTHON -- the engine's tests on a build with bounds checks and C asserts, in a copy of the sources.
+# FASTCEP_SANITIZE=address,undefined adds the compiler's sanitizers.
+set -euo pipefail
+python=$(realpath --no-symlinks "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$here/copy_tree.sh" "$work"
+cd "$work"
+echo "debug build: compiling" >&2
+if ! FASTCEP_DEBUG=1 "$python" setup.py --quiet build_ext --inplace >"$work/build.log" 2>&1; then
+    tail -n 60 "$work/build.log" >&2
+    exit 1
+fi
+
+export PYTHONPATH=$work
+"$python" -c "import fastcep, sys; sys.exit(not fastcep.__file__.startswith('$work'))"
+tests=()
+for path in tests/_core tests/test_engine_properties.py; do
+    [ ! -e "$path" ] || tests+=("$path")
+done
+[ ${#tests[@]} -gt 0 ] || { echo "debug build: the engine's tests are gone" >&2; exit 1; }
+if [[ "${FASTCEP_SANITIZE:-}" == *address* ]]; then
+    # Python itself is not instrumented: the runtime comes first, and its own leaks are not ours.
+    export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
+    LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
+fi
+"$python" -m pytest -q -p no:cacheprovider "${tests[@]}"
+echo "debug build: ok" >&2

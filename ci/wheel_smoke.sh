@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# usage: ci/wheel_smoke.sh PYTHON -- source distribution, wheel from it, and a clean environment that has only the wheel.
+set -euo pipefail
+python=$(realpath --no-symlinks "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+mkdir "$work/source"
+"$here/copy_tree.sh" "$work/source"
+echo "wheel: building" >&2
+if ! "$python" -m build --no-isolation --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1; then
+    tail -n 60 "$work/build.log" >&2
+    exit 1
+fi
+echo "wheel: installing $(basename "$work"/dist/*.whl) into a clean environment" >&2
+"$python" -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$work"/dist/*.whl
+
+mkdir "$work/empty"
+cd "$work/empty"
+unset PYTHONPATH
+"$work/venv/bin/python" -W error "$here/smoke.py"
+"$work/venv/bin/fastcep" --help >/dev/null
+"$work/venv/bin/fastcep" datasets list >/dev/null
+echo "wheel: ok" >&2

@@ -1,0 +1,55 @@
+"""What pyproject.toml cannot say: the Cython extensions and the switches for a checked build.
+
+``FASTCEP_DEBUG=1``      bounds and initialisation checks on, C asserts on, symbols kept, barely optimised.
+``FASTCEP_SANITIZE=...`` a value of the compiler's ``-fsanitize`` (``address``, ``undefined`` or both with a comma).
+"""
+
+import os
+from glob import glob
+from pathlib import Path
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+CORE = "fastcep/_core"
+DEBUG = os.environ.get("FASTCEP_DEBUG", "0") == "1"
+SANITIZE = os.environ.get("FASTCEP_SANITIZE", "")
+
+# No -march=native: a wheel must run elsewhere. Columns of float64 and int64 share buffers, so no strict aliasing.
+# No contraction to fused multiply-add: the same floats on every machine.
+compile_args = ["-ffp-contract=off", "-fno-strict-aliasing"]
+compile_args += ["-O1", "-g", "-UNDEBUG", "-DFASTCEP_DEBUG=1"] if DEBUG else ["-O3"]
+link_args = []
+if SANITIZE:
+    compile_args += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+    link_args += [f"-fsanitize={SANITIZE}"]
+
+extensions = [
+    Extension(
+        f"fastcep._core.{Path(source).stem}",
+        [source],
+        include_dirs=[CORE, numpy.get_include()],
+        depends=sorted(glob(f"{CORE}/*.pxd") + glob(f"{CORE}/*.h")),
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
+    for source in sorted(glob(f"{CORE}/*.pyx"))
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython-debug" if DEBUG else "build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "initializedcheck": DEBUG,
+            "wraparound": False,
+            "cdivision": True,
+        },
+    ),
+    # A switch changes the flags but no file's time, so a checked build compiles everything again.
+    options={"build_ext": {"force": DEBUG or bool(SANITIZE)}},
+)
