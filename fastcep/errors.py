@@ -1,0 +1,80 @@
+"""The exceptions of fastcep: what a user can catch, and nothing else.
+
+Every message says what was found, what was expected and how to mend it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DataError",
+    "FastcepError",
+    "NotYetError",
+    "ParseError",
+    "SchemaError",
+    "ValidationError",
+]
+
+
+class FastcepError(Exception):
+    """Base class of every error that fastcep raises on purpose."""
+
+
+class SchemaError(FastcepError):
+    """A schema is wrong, or data does not have the shape that its schema declares."""
+
+
+class ValidationError(FastcepError):
+    """A query, an option or a call is well formed but cannot be carried out."""
+
+
+class DataError(FastcepError):
+    """A value of the input is wrong; the message names the file (if any), the row and the column."""
+
+
+class ParseError(FastcepError):
+    """A query text is wrong.
+
+    Parameters
+    ----------
+    message
+        What is wrong, what was expected, a suggestion.
+    source
+        The whole text.
+    line, column
+        One-based position of the fault.
+    length
+        Number of characters to underline (at least 1).
+    filename
+        Name of the file, or None for text given in a call.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        source: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        length: int = 1,
+        filename: str | None = None,
+    ) -> None:
+        self.message = message
+        self.source = source
+        self.line = line
+        self.column = column
+        self.length = max(1, length)
+        self.filename = filename
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        if self.source is None or self.line is None or self.column is None:
+            return self.message
+        place = f"{self.filename or 'query'}:{self.line}:{self.column}"
+        lines = self.source.splitlines() or [""]
+        text = lines[self.line - 1] if self.line <= len(lines) else ""
+        width = min(self.length, max(1, len(text) - self.column + 1))
+        marker = " " * (self.column - 1) + "^" * width
+        return f"{place}: {self.message}\n  {text}\n  {marker}"
+
+
+class NotYetError(ParseError):
+    """The query uses a part of the language that this version does not answer yet."""

@@ -1,0 +1,9 @@
+"""Events: their schema, batches of them in columns, and the ring that keeps the recent ones."""
+
+from fastcep.events.batch import EventBatch
+from fastcep.events.ring import EventRing
+from fastcep.events.schema import Column, Schema
+from fastcep.events.strings import StringTable
+from fastcep.events.units import format_duration, parse_duration
+
+__all__ = ["Column", "EventBatch", "EventRing", "Schema", "StringTable", "format_duration", "parse_duration"]

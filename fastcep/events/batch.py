@@ -1,0 +1,283 @@
+"""A batch of events: a struct of arrays, read from anything that speaks Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.errors import SchemaError, ValidationError
+from fastcep.events.convert import (
+    Place,
+    from_numpy,
+    int64_values,
+    is_text,
+    null_bytes,
+    number_column,
+    plain,
+    time_column,
+)
+from fastcep.events.schema import Schema, suggestion
+from fastcep.events.strings import StringTable
+
+__all__ = ["EventBatch"]
+
+_UNKNOWN = 2**16 - 1  # above every type id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventBatch:
+    """Events in columns; all arrays have n rows and are C-contiguous.
+
+    Parameters
+    ----------
+    schema
+        What the columns mean.
+    time
+        int64[n], nanoseconds since the epoch.
+    type
+        uint16[n], the type id: an index into ``schema.type_names``.
+    sequence
+        int64[n], or None where the engine numbers the events.
+    columns
+        Aligned with ``schema.columns``: float64[n], or int64[n] for int64, bool (0 or 1) and string (code).
+    nulls
+        Aligned too: uint8[n] with 1 = null (the value is 0 then), or None if the column has no null.
+    """
+
+    schema: Schema
+    time: npt.NDArray[np.int64]
+    type: npt.NDArray[np.uint16]
+    sequence: npt.NDArray[np.int64] | None
+    columns: tuple[npt.NDArray[Any], ...]
+    nulls: tuple[npt.NDArray[np.uint8] | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @classmethod
+    def from_data(
+        cls, schema: Schema, data: Any, strings: StringTable, origin: str = "batch", first_row: int = 0
+    ) -> EventBatch:
+        """Read a batch; int64 and float64 columns without nulls in one chunk are views of the data.
+
+        Parameters
+        ----------
+        schema
+            Which columns to read; others are ignored.
+        data
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of names to arrays or lists.
+        strings
+            Table that the codes of string columns refer to.
+        origin, first_row
+            For messages: name of the input and number of its first row.
+
+        Raises
+        ------
+        ValidationError
+            `data` is none of these.
+        SchemaError
+            A column is missing, twice there, or of the wrong type.
+        DataError
+            A time, type or sequence number is null, a type is not declared, a number does not fit.
+        """
+        table = _table(data, origin)
+        types = None
+        keep: npt.NDArray[np.bool_] | None = None
+        if schema.type is not None:
+            types = _type_ids(schema, _column(table, schema.type, "type", origin), origin, first_row)
+            if schema.other_types == "ignore" and (types == _UNKNOWN).any():
+                keep = types != _UNKNOWN
+                types = types[keep]
+        mask: Any = None if keep is None else pa.array(keep)
+
+        def row_of(index: int) -> int:
+            return first_row + (index if keep is None else int(np.flatnonzero(keep)[index]))
+
+        def read(source: str | int, needed_for: str) -> Any:
+            array = _column(table, source, needed_for, origin)
+            return array if mask is None else array.filter(mask)
+
+        time = time_column(
+            read(schema.time, "time"),
+            schema.time_unit, schema.time_zone, Place(origin, schema.time, row_of),
+        )  # fmt: skip
+        sequence = None
+        if schema.sequence is not None:
+            place = Place(origin, schema.sequence, row_of)
+            sequence = _sequence(read(schema.sequence, "sequence"), place)
+        columns: list[npt.NDArray[Any]] = []
+        nulls: list[npt.NDArray[np.uint8] | None] = []
+        for at, column in enumerate(schema.columns):
+            array = read(column.source, _owner(schema, at))
+            place = Place(origin, column.source, row_of)
+            if column.dtype == "string" and is_text(array.type):
+                values, missing = strings.encode(array)
+            elif column.dtype == "string" and not pa.types.is_null(array.type):
+                raise place.schema_error(array, "string", "declare another dtype, or cast the column to string")
+            else:
+                values, missing = number_column(array, column.dtype, place)
+            columns.append(values)
+            nulls.append(missing)
+        if types is None:
+            types = np.zeros(len(time), dtype=np.uint16)
+        return cls(schema, time, types, sequence, tuple(columns), tuple(nulls))
+
+    def first_disorder(self) -> int | None:
+        """Find the first row earlier than its predecessor, or whose sequence number is not above its predecessor's."""
+        wrong = self.time[1:] < self.time[:-1]
+        if self.sequence is not None:
+            wrong |= self.sequence[1:] <= self.sequence[:-1]
+        return int(np.argmax(wrong)) + 1 if wrong.any() else None
+
+    def slice(self, start: int, stop: int) -> EventBatch:
+        """Give the rows ``start:stop`` (as Python slices do) as views."""
+        rows = slice(start, stop)
+        return EventBatch(
+            self.schema,
+            self.time[rows],
+            self.type[rows],
+            None if self.sequence is None else self.sequence[rows],
+            tuple(values[rows] for values in self.columns),
+            tuple(None if missing is None else missing[rows] for missing in self.nulls),
+        )
+
+
+def _table(data: Any, origin: str) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).read_all()
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
+    except (pa.ArrowException, TypeError) as error:
+        raise ValidationError(
+            f"{origin}: {type(data).__name__} is no Arrow table ({error}); expected columns"
+        ) from error
+    if not isinstance(data, Mapping):
+        raise ValidationError(
+            f"{origin}: cannot read events from {type(data).__name__}; expected Arrow data "
+            "(pyarrow, polars, pandas, duckdb) or a mapping of column names to arrays or lists"
+        )
+    arrays = [_array(name, values, origin) for name, values in data.items()]
+    names = [str(name) for name in data]
+    for name, array in zip(names, arrays, strict=True):
+        if len(array) != len(arrays[0]):
+            raise SchemaError(
+                f"{origin}, column {name!r}: found {len(array)} rows, expected {len(arrays[0])} as in {names[0]!r}; "
+                "give all columns the same length"
+            )
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def _array(name: object, values: Any, origin: str) -> Any:
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        return values
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype in (np.int64, np.float64):
+        return from_numpy(np.ascontiguousarray(values), pa.int64() if values.dtype == np.int64 else pa.float64())
+    try:
+        return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"{origin}, column {name!r}: found {type(values).__name__} that is no column ({error}); "
+            "expected one-dimensional values of one kind"
+        ) from error
+
+
+def _column(table: pa.Table, source: str | int, needed_for: str, origin: str) -> Any:
+    """Give a column as one array; several chunks are copied together."""
+    names = table.column_names
+    if isinstance(source, int):
+        at = source
+        if at >= len(names):
+            raise SchemaError(f"{origin}: no column {at} (for {needed_for}), found {len(names)} columns from 0")
+    else:
+        found = table.schema.get_all_field_indices(source)
+        if not found:
+            raise SchemaError(f"{origin}: no column {source!r} (for {needed_for}){suggestion(source, names)}")
+        if len(found) > 1:
+            raise SchemaError(f"{origin}: {len(found)} columns are called {source!r}; rename one, or give a number")
+        at = found[0]
+    column = table.column(at)
+    array: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep chunks whose texts exceed 2 GiB
+        array = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in array.chunks])
+    return plain(array)
+
+
+def _owner(schema: Schema, at: int) -> str:
+    return next(
+        f"{name}.{attribute}"
+        for name in schema.type_names
+        for attribute in schema.attributes(name)
+        if schema.column_of(name, attribute) == at
+    )
+
+
+def _sequence(array: Any, place: Place) -> npt.NDArray[np.int64]:
+    if (missing := null_bytes(array)) is not None:
+        at = int(np.argmax(missing))
+        raise place.data_error(at, "found null, expected a sequence number; drop the row or fill it in")
+    if len(array) == 0 and pa.types.is_null(array.type):
+        return np.zeros(0, dtype=np.int64)
+    if not pa.types.is_integer(array.type):
+        raise place.schema_error(array, "integers", "cast the column to int64")
+    return int64_values(array, place)
+
+
+def _type_ids(schema: Schema, array: Any, origin: str, first_row: int) -> npt.NDArray[np.uint16]:
+    """Give uint16[n] type ids, `_UNKNOWN` for undeclared types where the schema ignores them."""
+    assert schema.type is not None
+    place = Place(origin, schema.type, lambda index: first_row + index)
+    if (missing := null_bytes(array)) is not None:
+        raise place.data_error(int(np.argmax(missing)), "found null, expected an event type; drop the row")
+    if len(array) == 0 and pa.types.is_null(array.type):
+        return np.zeros(0, dtype=np.uint16)
+    if schema.codes is None:
+        if not is_text(array.type):
+            mend = "give codes={type name: integer}" if pa.types.is_integer(array.type) else "cast the column to string"
+            raise place.schema_error(array, "event type names (string)", mend)
+        ids = _ids_of_names(schema, array)
+    else:
+        if not pa.types.is_integer(array.type):
+            raise place.schema_error(array, "integer codes of event types", "cast the column, or leave out codes")
+        ids = _ids_of_codes([schema.codes[name] for name in schema.type_names], int64_values(array, place))
+    if schema.other_types == "error" and (unknown := ids == _UNKNOWN).any():
+        at = int(np.argmax(unknown))
+        value = array[at].as_py()
+        hint = suggestion(value, schema.type_names if schema.codes is None else sorted(schema.codes.values()))
+        raise place.data_error(
+            at, f'found undeclared event type {value!r}; declare it or set other_types="ignore"{hint}'
+        )
+    return ids
+
+
+def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    if not isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_encode()
+    ids = {name: i for i, name in enumerate(schema.type_names)}
+    entries = np.array([ids.get(text, _UNKNOWN) for text in array.dictionary.to_pylist()], dtype=np.uint16)
+    return entries.take(int64_values(array.indices))
+
+
+def _ids_of_codes(codes: list[int], values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
+    order = np.argsort(np.array(codes, dtype=np.int64), kind="stable")
+    known = np.array(codes, dtype=np.int64)[order]
+    low, high = int(known[0]), int(known[-1])
+    if high - low < 2**16:  # a look-up table is several times faster than a search
+        ids = np.full(high - low + 2, _UNKNOWN, dtype=np.uint16)
+        ids[known - low] = order
+        inside = (values >= low) & (values <= high)
+        return ids.take(np.where(inside, values - low, len(ids) - 1))
+    at = np.searchsorted(known, values).clip(max=len(known) - 1)
+    found: npt.NDArray[np.int64] = np.where(known[at] == values, order[at], _UNKNOWN)
+    return found.astype(np.uint16)

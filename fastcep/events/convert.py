@@ -1,0 +1,217 @@
+"""Arrow columns to NumPy arrays: views where the layout allows, else lossless widenings, else an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastcep.errors import DataError, SchemaError
+from fastcep.events.units import INT64_MAX, NANOSECONDS
+
+__all__ = ["Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column"]
+
+Int64s = npt.NDArray[np.int64]
+Nulls = npt.NDArray[np.uint8] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a column stands, for messages: the origin, the column, and the input row of each of its rows."""
+
+    origin: str
+    column: str | int
+    row_of: Callable[[int], int]
+
+    def data_error(self, index: int, found: str) -> DataError:
+        """Make the error on the value at row `index`."""
+        return DataError(f"{self.origin}, row {self.row_of(index)}, column {self.column!r}: {found}")
+
+    def schema_error(self, array: Any, expected: str, mend: str) -> SchemaError:
+        """Make the error on a column of the wrong type."""
+        return SchemaError(f"{self.origin}, column {self.column!r}: found {array.type}, expected {expected}; {mend}")
+
+
+def plain(array: Any) -> Any:
+    """Strip extension types, and dictionaries of anything but text or that hide nulls among their entries."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray) and (not is_text(array.type) or array.dictionary.null_count):
+        array = array.dictionary_decode()
+    return array
+
+
+def from_numpy(values: npt.NDArray[Any], kind: Any) -> Any:
+    """View a contiguous array as an Arrow array of a type of the same width, without nulls."""
+    buffer: Any = values  # the stubs do not know that arrays are buffers
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(buffer)])
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether an Arrow type is a string type or a dictionary of one."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _buffer(array: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """View the values of a fixed-width array; garbage under nulls. Read-only, as Arrow data is."""
+    size = np.dtype(dtype).itemsize
+    data = array.buffers()[1]
+    if len(array) == 0 or data is None:
+        return np.zeros(len(array), dtype=dtype)
+    view = np.frombuffer(data, dtype=dtype, count=len(array), offset=array.offset * size)
+    return np.require(view, requirements="A")
+
+
+def _bits(bitmap: Any, array: Any) -> npt.NDArray[np.uint8]:
+    start = array.offset // 8
+    stop = (array.offset + len(array) + 7) // 8
+    packed = np.frombuffer(bitmap, dtype=np.uint8, count=stop - start, offset=start)
+    bits = np.unpackbits(packed, bitorder="little")
+    skip = array.offset - 8 * start
+    return bits[skip : skip + len(array)]
+
+
+def null_bytes(array: Any) -> Nulls:
+    """Give uint8[n] with 1 = null, or None if nothing is null."""
+    if array.null_count == 0:
+        return None
+    bitmap = array.buffers()[0]
+    if bitmap is None:  # an array of type null
+        return np.ones(len(array), dtype=np.uint8)
+    return _bits(bitmap, array) ^ np.uint8(1)
+
+
+def _cleared(values: npt.NDArray[Any], nulls: Nulls) -> npt.NDArray[Any]:
+    if nulls is None:
+        return np.ascontiguousarray(values)
+    values = values.copy()
+    values[nulls != 0] = 0
+    return values
+
+
+def _width(kind: Any) -> npt.DTypeLike:
+    return np.dtype(f"{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{kind.bit_width // 8}")
+
+
+def int64_values(array: Any, place: Place | None = None) -> Int64s:
+    """Widen an integer array to int64[n]; 0 under a null, a view if it is int64 without nulls.
+
+    Raises
+    ------
+    DataError
+        A uint64 value does not fit int64.
+    """
+    values = _cleared(_buffer(array, _width(array.type)), null_bytes(array))
+    if values.dtype == np.uint64 and place is not None and len(values) and values.max() > INT64_MAX:
+        at = int(np.argmax(values > INT64_MAX))
+        raise place.data_error(at, f"found {values[at]}, expected at most {INT64_MAX}; declare float64 or scale it")
+    return values.astype(np.int64, copy=False)
+
+
+def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any], Nulls]:
+    """Convert a column of an int64, float64 or bool attribute.
+
+    Returns
+    -------
+    values, nulls
+        int64[n] or float64[n], 0 under a null; uint8[n] with 1 = null, or None.
+
+    Raises
+    ------
+    SchemaError
+        The Arrow type is not the declared one nor widens to it without loss.
+    DataError
+        A uint64 value does not fit int64.
+    """
+    kind = array.type
+    nulls = null_bytes(array)
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), dtype=np.float64 if dtype == "float64" else np.int64), nulls
+    if dtype == "bool" and pa.types.is_boolean(kind):
+        bits = np.zeros(0, dtype=np.uint8) if len(array) == 0 else _bits(array.buffers()[1], array)
+        return _cleared(bits.astype(np.int64), nulls), nulls
+    if dtype == "int64" and pa.types.is_integer(kind):
+        return int64_values(array, place), nulls
+    if dtype == "float64" and pa.types.is_float64(kind):
+        return _cleared(_buffer(array, np.float64), nulls), nulls
+    if dtype == "float64" and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
+        return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls
+    raise place.schema_error(array, dtype, _mend(kind, dtype))
+
+
+def _mend(kind: Any, dtype: str) -> str:
+    if is_text(kind):
+        natural = "string"
+    elif pa.types.is_boolean(kind):
+        natural = "bool"
+    elif pa.types.is_integer(kind):
+        natural = "int64"
+    elif pa.types.is_floating(kind):
+        natural = "float64"
+    else:
+        return f"cast the column to {dtype}"
+    return f"declare the attribute {natural}, or cast the column to {dtype}"
+
+
+def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s:
+    """Convert the time column to int64[n] nanoseconds since the epoch.
+
+    Parameters
+    ----------
+    array
+        Integers in `unit`, timestamps (which have a unit of their own) or dates.
+    unit
+        A key of `NANOSECONDS`.
+    zone
+        Zone of timestamps that name none (None is UTC). Of an hour that a clock change repeats, the first
+        is taken; of one that it skips, the moment of the change.
+    place
+        For messages.
+
+    Raises
+    ------
+    SchemaError
+        The Arrow type is none of these.
+    DataError
+        A time is null or does not fit int64 nanoseconds.
+    """
+    kind = array.type
+    if array.null_count:
+        raise place.data_error(_first(null_bytes(array)), "found null, expected a time; drop the row or fill it in")
+    if len(array) == 0 and pa.types.is_null(kind):
+        return np.zeros(0, dtype=np.int64)
+    if pa.types.is_integer(kind):
+        return _scaled(int64_values(array, place), unit, place)
+    if pa.types.is_date(kind):
+        array, naive = array.cast(pa.timestamp("ms")), True
+    elif pa.types.is_timestamp(kind):
+        naive = kind.tz is None
+    else:
+        mend = "parse it to timestamps (only files are parsed here)" if is_text(kind) else "cast the column to int64"
+        raise place.schema_error(array, f"integers in {unit} or timestamps", mend)
+    if naive and zone not in (None, "UTC"):
+        array = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
+    return _scaled(_buffer(array, np.int64), array.type.unit, place)
+
+
+def _first(flags: Any) -> int:
+    return int(np.argmax(flags != 0))
+
+
+def _scaled(values: Int64s, unit: str, place: Place) -> Int64s:
+    factor = NANOSECONDS[unit]
+    if factor == 1 or len(values) == 0:
+        return values
+    limit = INT64_MAX // factor
+    if values.max() > limit or values.min() < -limit:
+        at = int(np.argmax((values > limit) | (values < -limit)))
+        raise place.data_error(at, f"time {values[at]} {unit} does not fit int64 nanoseconds; is the time unit right?")
+    return values * factor

@@ -1,0 +1,183 @@
+"""The recent events of a stream, in circular columns addressed by arrival position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.errors import ValidationError
+from fastcep.events.batch import EventBatch
+from fastcep.events.schema import Schema
+
+__all__ = ["EventRing"]
+
+_BUILTINS = {"time": np.int64, "type": np.uint16, "seq": np.int64}
+
+
+class EventRing:
+    """Columns of the events at positions ``head <= p < tail``; position p lies in slot ``p & (capacity - 1)``.
+
+    Parameters
+    ----------
+    columns
+        Indices into ``schema.columns`` of the attributes to keep; time, type and sequence number always are.
+    schema
+        Schema of the batches.
+    capacity
+        Events that fit before the first doubling; rounded up to a power of two.
+    """
+
+    __slots__ = ("_has_nulls", "_head", "_nulls", "_schema", "_tail", "_values")
+
+    def __init__(self, columns: Sequence[int], schema: Schema, capacity: int = 1024) -> None:
+        slots = 1 << max(0, capacity - 1).bit_length()
+        self._schema = schema
+        self._head = 0
+        self._tail = 0
+        self._values: dict[str | int, npt.NDArray[Any]] = {
+            name: np.zeros(slots, dtype=dtype) for name, dtype in _BUILTINS.items()
+        }
+        for column in columns:
+            dtype = np.float64 if schema.columns[column].dtype == "float64" else np.int64
+            self._values[column] = np.zeros(slots, dtype=dtype)
+        # Built-in attributes are never null: they share one buffer of zeros.
+        none = np.zeros(slots, dtype=np.uint8)
+        self._nulls: dict[str | int, npt.NDArray[np.uint8]] = {
+            key: none if isinstance(key, str) else np.zeros(slots, dtype=np.uint8) for key in self._values
+        }
+        self._has_nulls: set[str | int] = set()
+
+    @property
+    def head(self) -> int:
+        """The oldest position kept."""
+        return self._head
+
+    @property
+    def tail(self) -> int:
+        """The position that the next event gets."""
+        return self._tail
+
+    def __len__(self) -> int:
+        return self._tail - self._head
+
+    @property
+    def capacity(self) -> int:
+        """Number of slots, a power of two."""
+        return len(self._values["time"])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all buffers, in bytes."""
+        distinct = {id(buffer): buffer for buffer in (*self._values.values(), *self._nulls.values())}
+        return sum(buffer.nbytes for buffer in distinct.values())
+
+    def append(self, batch: EventBatch) -> None:
+        """Add the events of a batch at ``tail``. May double the capacity, which replaces all buffers.
+
+        A batch without sequence numbers gets its arrival positions.
+
+        Raises
+        ------
+        ValidationError
+            The batch has another schema.
+        """
+        if batch.schema is not self._schema and batch.schema != self._schema:
+            raise ValidationError("the batch has another schema than the ring; read it with the ring's schema")
+        n = len(batch)
+        if self._tail - self._head + n > self.capacity:
+            self._grow(self._tail - self._head + n)
+        for slots, rows in self._stretches(n):
+            self._values["time"][slots] = batch.time[rows]
+            self._values["type"][slots] = batch.type[rows]
+            self._values["seq"][slots] = (
+                np.arange(self._tail + rows.start, self._tail + rows.stop)
+                if batch.sequence is None
+                else batch.sequence[rows]
+            )
+            for column, values in self._values.items():
+                if isinstance(column, str):
+                    continue
+                values[slots] = batch.columns[column][rows]
+                missing = batch.nulls[column]
+                if missing is not None:
+                    self._nulls[column][slots] = missing[rows]
+                    self._has_nulls.add(column)
+                elif column in self._has_nulls:
+                    self._nulls[column][slots] = 0
+        self._tail += n
+
+    def reclaim(self, before: int) -> None:
+        """Free all positions below `before`; those already free, and those not yet given, stay as they are."""
+        self._head = max(self._head, min(before, self._tail))
+
+    def take(
+        self, column: str | int, positions: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8] | None]:
+        """Gather values by position.
+
+        Parameters
+        ----------
+        column
+            ``"time"``, ``"type"``, ``"seq"`` or an index of a kept column.
+        positions
+            int64[m].
+
+        Returns
+        -------
+        values, nulls
+            Fresh arrays of m rows: int64, float64 or (type) uint16; uint8 with 1 = null, or None if none is.
+
+        Raises
+        ------
+        IndexError
+            A position is outside ``[head, tail)``.
+        KeyError
+            The column is not kept.
+        """
+        values, missing = self.arrays(column)
+        at = np.asarray(positions, dtype=np.int64)
+        if at.size and (at.min() < self._head or at.max() >= self._tail):
+            bad = int(at[(at < self._head) | (at >= self._tail)].flat[0])
+            raise IndexError(f"position {bad} is not in the ring, which holds {self._head} to {self._tail - 1}")
+        slots = at & (self.capacity - 1)
+        if column not in self._has_nulls:
+            return values[slots], None
+        taken = missing[slots]
+        return values[slots], taken if taken.any() else None
+
+    def arrays(self, column: str | int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+        """Give the raw buffers of a column: values and nulls (1 = null), both of length `capacity`.
+
+        Position p is at index ``p & (capacity - 1)``. The buffers hold until the next `append`.
+        KeyError if the column is not kept.
+        """
+        try:
+            return self._values[column], self._nulls[column]
+        except KeyError:
+            raise KeyError(f"the ring does not keep column {column!r}; it keeps {list(self._values)}") from None
+
+    def _stretches(self, n: int) -> Iterator[tuple[slice, slice]]:
+        """Split n rows from ``tail`` into at most two stretches: slots of the ring, rows of the batch."""
+        start = self._tail & (self.capacity - 1)
+        first = min(n, self.capacity - start)
+        if first:
+            yield slice(start, start + first), slice(0, first)
+        if n > first:
+            yield slice(0, n - first), slice(first, n)
+
+    def _grow(self, needed: int) -> None:
+        capacity = 1 << (needed - 1).bit_length()
+        positions = np.arange(self._head, self._tail)
+        old, new = positions & (self.capacity - 1), positions & (capacity - 1)
+
+        def moved(buffer: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            larger = np.zeros(capacity, dtype=buffer.dtype)
+            larger[new] = buffer[old]
+            return larger
+
+        self._values = {key: moved(buffer) for key, buffer in self._values.items()}
+        none = np.zeros(capacity, dtype=np.uint8)
+        self._nulls = {key: none if isinstance(key, str) else moved(b) for key, b in self._nulls.items()}

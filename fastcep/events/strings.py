@@ -1,0 +1,123 @@
+"""Strings as integers: events carry codes, one table per engine knows the texts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.events.convert import from_numpy, int64_values, null_bytes, plain
+
+__all__ = ["StringTable"]
+
+
+class StringTable:
+    """Two-way table of strings and their codes 0, 1, 2, …; equal strings have equal codes."""
+
+    __slots__ = ("_codes", "_free", "_text_bytes", "_texts")
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._texts: list[str | None] = []  # None: a code free for reuse
+        self._free: list[int] = []  # descending, so that pop() gives the smallest
+        self._text_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate memory of table and texts, in bytes."""
+        return sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free) + self._text_bytes
+
+    def intern(self, text: str) -> int:
+        """Give the code of a text, a new one if it has none."""
+        code = self._codes.get(text)
+        if code is None:
+            if self._free:
+                code = self._free.pop()
+                self._texts[code] = text
+            else:
+                code = len(self._texts)
+                self._texts.append(text)
+            self._codes[text] = code
+            self._text_bytes += sys.getsizeof(text)
+        return code
+
+    def lookup(self, code: int) -> str:
+        """Give the text of a code; KeyError if no text has it."""
+        text = self._texts[code] if 0 <= code < len(self._texts) else None
+        if text is None:
+            raise KeyError(f"no string has code {code}")
+        return text
+
+    def encode(self, array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
+        """Intern a column.
+
+        Parameters
+        ----------
+        array
+            Arrow array of any string type, or a dictionary of strings.
+
+        Returns
+        -------
+        codes, nulls
+            int64[n], 0 under a null; uint8[n] with 1 = null, or None if there is no null.
+        """
+        array = plain(array)
+        if not isinstance(array, pa.DictionaryArray):
+            if pa.types.is_string_view(array.type):
+                array = array.cast(pa.large_string())
+            array = array.dictionary_encode()
+        nulls = null_bytes(array)
+        indices = int64_values(array.indices)
+        # Only what the rows use is interned: a shared dictionary may hold far more.
+        used = np.zeros(len(array.dictionary), dtype=bool)
+        used[indices if nulls is None else indices[nulls == 0]] = True
+        known = np.zeros(len(used) + 1, dtype=np.int64)  # one more, so that all-null rows have something to look at
+        entries = np.flatnonzero(used)
+        texts = array.dictionary.take(from_numpy(entries, pa.int64())).to_pylist()
+        known[entries] = [self.intern(text) for text in texts]
+        codes = known[indices]
+        if nulls is not None:
+            codes[nulls != 0] = 0
+        return codes, nulls
+
+    def decode(self, codes: npt.NDArray[np.int64], nulls: npt.NDArray[np.uint8] | None) -> Any:
+        """Give the texts of int64[n] codes as an Arrow string array, null where `nulls` is 1.
+
+        KeyError if a code that is not null has no text.
+        """
+        codes = np.asarray(codes, dtype=np.int64)
+        here = np.ones(len(codes), dtype=bool) if nulls is None else np.asarray(nulls) == 0
+        present = codes[here]
+        distinct, inverse = np.unique(present, return_inverse=True)
+        texts = pa.array([*map(self.lookup, distinct.tolist()), None], type=pa.string())
+        positions = np.full(len(codes), len(distinct), dtype=np.int64)  # the last entry: null
+        positions[here] = inverse
+        return texts.take(from_numpy(positions, pa.int64()))
+
+    def reclaim(self, live_codes: npt.NDArray[np.int64]) -> int:
+        """Forget every text whose code is not in `live_codes`, so that its code is given out again.
+
+        Returns
+        -------
+        int
+            How many texts were forgotten.
+        """
+        live = np.zeros(len(self._texts), dtype=bool)
+        live[np.asarray(live_codes, dtype=np.int64)] = True
+        forgotten = 0
+        for code in np.flatnonzero(~live).tolist():
+            text = self._texts[code]
+            if text is not None:
+                del self._codes[text]
+                self._texts[code] = None
+                self._text_bytes -= sys.getsizeof(text)
+                self._free.append(code)
+                forgotten += 1
+        self._free.sort(reverse=True)
+        return forgotten
