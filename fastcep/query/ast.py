@@ -1,0 +1,263 @@
+"""The abstract syntax of a query: frozen nodes that text and builder both produce.
+
+Two queries are equal when their nodes are equal; source spans and the text do not count.
+Everything after the parser (plan, reference matcher, printer) reads these nodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastcep.events import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source text: offsets ``start:end``, one-based ``line`` and ``column`` of the start."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Base of all nodes. ``span`` is None for built queries and takes no part in equality."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Expr(Node):
+    """Base of all expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant: int, float, str, bool or None (null)."""
+
+    value: int | float | str | bool | None
+
+    def __eq__(self, other: object) -> bool:
+        # 1, 1.0 and True are equal in Python; as literals they are not.
+        return (
+            isinstance(other, Literal)
+            and type(self.value) is type(other.value)
+            and (self.value == other.value or self.value != self.value and other.value != other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value).__name__, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class DurationLiteral(Expr):
+    """A duration constant such as ``5min``; its type is int64, its value nanoseconds."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Which element of a Kleene variable an attribute is read from.
+
+    ``kind`` is ``"relative"`` (``x[i+offset]``), ``"position"`` (``x[offset]``, from 0),
+    ``"first"`` or ``"last"`` (offset 0).
+    """
+
+    kind: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Expr):
+    """``variable.name`` or ``variable[index].name``; ``time``, ``seq`` and ``type`` are built in."""
+
+    variable: str
+    name: str
+    index: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Expr):
+    """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
+
+    function: str
+    variable: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """``-x`` or ``NOT x``; ``operator`` is ``"-"`` or ``"NOT"``."""
+
+    operator: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """``left operator right``; operator is one of ``+ - * / // % ^ = != < <= > >= AND OR``."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Expr):
+    """``operand IN {values}`` or, when ``negated``, ``operand NOT IN {values}``."""
+
+    operand: Expr
+    values: tuple[Literal, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Expr):
+    """``operand BETWEEN low AND high``, both inclusive."""
+
+    operand: Expr
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """``function(arguments)``; lower case: abs sqrt exp log min max avg floor."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SameAttributes(Expr):
+    """``[name, …]``: all positive variables agree on each of these attributes. Only a top-level conjunct."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeList(Expr):
+    """``variable[].name`` in RETURN: the attribute of every element, as a list."""
+
+    variable: str
+    name: str
+
+
+# -------------------------------------------------------------------- pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Node):
+    """One member of a SEQ.
+
+    ``types`` holds the event types (several for a union, in the order written). Quantifiers: plain
+    ``(1, 1, repeated=False)``, ``?`` ``(0, 1, False)``, ``+`` ``(1, None, True)``, ``*`` ``(0, None, True)``,
+    ``{m,n}`` ``(m, n, True)``, ``{m,}`` ``(m, None, True)``. A repeated variable is written ``x[]``.
+    """
+
+    types: tuple[str, ...]
+    variable: str
+    minimum: int = 1
+    maximum: int | None = 1
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Node):
+    """``SEQ(member, …)``: the members in order."""
+
+    members: tuple[Member, ...]
+
+
+# --------------------------------------------------------------------- window
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Node):
+    """Base of the window clauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow(Window):
+    """``WITHIN t``: last.time - first.time <= nanoseconds."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindow(Window):
+    """``WITHIN n EVENTS``: all events among n consecutive events of the stream."""
+
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded(Window):
+    """``WITHIN UNBOUNDED``."""
+
+
+# ---------------------------------------------------------------------- query
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnItem(Node):
+    """One column of RETURN; ``name`` is the output column's name (always set after parsing)."""
+
+    expression: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Node):
+    """A checked query: names resolved against ``schema``, types correct, what is not answered yet refused."""
+
+    name: str
+    pattern: Sequence
+    window: Window
+    where: Expr | None = None
+    partition: tuple[str, ...] = ()
+    returns: tuple[ReturnItem, ...] = ()
+    schema: Schema = field(kw_only=True)
+    text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+def children(node: Expr) -> Iterator[Expr]:
+    """Yield the direct sub-expressions of ``node``, left to right."""
+    for item in fields(node):
+        value = getattr(node, item.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (entry for entry in value if isinstance(entry, Expr))
+
+
+def walk(node: Expr) -> Iterator[Expr]:
+    """Yield ``node`` and everything below it, parents first, left to right."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
+    """Split a condition at its top-level ANDs (parentheses do not matter); NOT and OR are left whole."""
+    if where is None:
+        return ()
+    if isinstance(where, Binary) and where.operator == "AND":
+        return conjuncts(where.left) + conjuncts(where.right)
+    return (where,)
+
+
+def variables(node: Expr) -> frozenset[str]:
+    """Names of the variables that ``node`` mentions."""
+    return frozenset(
+        part.variable for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList)
+    )

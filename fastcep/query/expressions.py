@@ -1,0 +1,200 @@
+"""Expressions: syntax tree to AST, with the checks that need no schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lark import Token, Tree
+
+from fastcep.query import ast
+from fastcep.query.source import Source, suggest
+from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
+
+__all__ = ["AGGREGATES", "FUNCTIONS", "ExpressionReader"]
+
+AGGREGATES = ("AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV")
+# Scalar functions: the least and the greatest number of arguments (None: any).
+FUNCTIONS: dict[str, tuple[int, int | None]] = {
+    "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
+    "min": (1, None), "max": (1, None), "avg": (1, None),
+}  # fmt: skip
+_SPELLINGS = {"==": "=", "<>": "!="}
+
+
+class ExpressionReader:
+    """Turns the tree of an expression into AST nodes with spans.
+
+    Parameters
+    ----------
+    source
+        The text, for errors.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def read(self, tree: Any) -> ast.Expr:
+        """Read an expression; ParseError says what is wrong with it."""
+        span = span_of(tree)
+        make: Callable[[Any, ast.Span], ast.Expr] = getattr(self, f"_{tree.data}")
+        return make(tree.children, span)
+
+    # ------------------------------------------------------------------ constants
+
+    def _integer(self, parts: Any, span: ast.Span, sign: int = 1) -> ast.Expr:
+        return ast.Literal(integer(parts[0], self._source, sign), span=span)
+
+    def _real(self, parts: Any, span: ast.Span, sign: int = 1) -> ast.Expr:
+        return ast.Literal(sign * float(parts[0]), span=span)
+
+    def _duration(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.DurationLiteral(duration(parts[0], self._source), span=span)
+
+    def _string(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Literal(string_of(parts[0]), span=span)
+
+    def _true(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Literal(True, span=span)
+
+    def _false(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Literal(False, span=span)
+
+    def _null(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Literal(None, span=span)
+
+    # ------------------------------------------------------------------ operators
+
+    def _or(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Binary("OR", *map(self.read, parts), span=span)
+
+    def _and(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Binary("AND", *map(self.read, parts), span=span)
+
+    def _not(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Unary("NOT", self.read(parts[0]), span=span)
+
+    def _compare(self, parts: Any, span: ast.Span) -> ast.Expr:
+        left, operator, right = parts
+        if text_of(operator) in _SPELLINGS:
+            mend = _SPELLINGS[text_of(operator)]
+            raise self._source.error(f"{text_of(operator)!r} is no operator; write {mend}", span_of(operator))
+        return ast.Binary(text_of(operator), self.read(left), self.read(right), span=span)
+
+    def _arithmetic(self, parts: Any, span: ast.Span) -> ast.Expr:
+        left, operator, right = parts
+        return ast.Binary(text_of(operator), self.read(left), self.read(right), span=span)
+
+    def _negative(self, parts: Any, span: ast.Span) -> ast.Expr:
+        operand = parts[1]
+        # A sign directly before a number is part of it, so that -9223372036854775808 can be written.
+        if operand.data == "integer":
+            return self._integer(operand.children, span, -1)
+        if operand.data == "real":
+            return self._real(operand.children, span, -1)
+        return ast.Unary("-", self.read(operand), span=span)
+
+    def _is_in(self, parts: Any, span: ast.Span, negated: bool = False) -> ast.Expr:
+        operand, values = parts
+        return ast.Membership(self.read(operand), tuple(map(self._constant, values.children)), negated, span=span)
+
+    def _is_not_in(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return self._is_in(parts, span, negated=True)
+
+    def _constant(self, tree: Any) -> ast.Literal:
+        value = self.read(tree)
+        if isinstance(value, ast.DurationLiteral):
+            return ast.Literal(value.nanoseconds, span=value.span)
+        if isinstance(value, ast.Unary) and isinstance(value.operand, ast.DurationLiteral):
+            return ast.Literal(-value.operand.nanoseconds, span=value.span)
+        if not isinstance(value, ast.Literal):
+            raise self._source.error("only a number has a sign", value.span)
+        return value
+
+    def _between(self, parts: Any, span: ast.Span) -> ast.Expr:
+        operand, low, high = map(self.read, parts)
+        return ast.Between(operand, low, high, span=span)
+
+    def _parentheses(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return self.read(parts[0])
+
+    # ---------------------------------------------------------------------- names
+
+    def _same(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.SameAttributes(tuple(map(name_of, parts)), span=span)
+
+    def _attribute(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Attribute(name_of(parts[0]), name_of(parts[1]), span=span)
+
+    def _indexed(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Attribute(name_of(parts[0]), name_of(parts[2]), self._index(parts[1]), span=span)
+
+    def _index(self, tree: Any) -> ast.Index:
+        if tree.data == "position":
+            return ast.Index("position", integer(tree.children[0], self._source))
+        if tree.data == "from_end":
+            raise self._source.error("an index counts from 0; write [last] for the last element", span_of(tree))
+        name, *offset = tree.children
+        word = name_of(name)
+        if word.lower() in ("first", "last"):
+            if offset:
+                raise self._source.error(f"[{word}] takes no offset; write [{word}] alone", span_of(tree))
+            return ast.Index(word.lower())
+        if word != "i":
+            raise self._source.error(
+                f"unknown index '{word}'; expected i, i+1, i-1, first, last or a number from 0", span_of(name)
+            )
+        if not offset:
+            return ast.Index("relative")
+        sign = 1 if text_of(offset[0]) == "+" else -1
+        return ast.Index("relative", integer(offset[1], self._source, sign))
+
+    def _inner(self, parts: Any, span: ast.Span) -> ast.Expr:
+        raise self._source.not_yet("a group's inner variable, as in g[i].a.x,", span)
+
+    def _bare(self, parts: Any, span: ast.Span) -> ast.Expr:
+        name = text_of(parts[0])
+        raise self._source.error(f"{name} stands for an event, not a value; write {name}.attribute", span)
+
+    # ---------------------------------------------------------- calls and aggregates
+
+    def _list(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.AttributeList(name_of(parts[0]), name_of(parts[1]), span=span)
+
+    def _elements(self, parts: Any, span: ast.Span) -> ast.Expr:
+        raise self._source.error(f"{parts[0]}[] alone stands only in COUNT({parts[0]}[])", span)
+
+    def _call(self, parts: Any, span: ast.Span) -> ast.Expr:
+        name, *given = parts
+        arguments = [argument for argument in given if argument is not None]
+        if any(isinstance(argument, Tree) and argument.data in ("list", "elements") for argument in arguments):
+            return self._aggregate(name, arguments, span)
+        function = name_of(name).lower()
+        if function not in FUNCTIONS:
+            if function.upper() in AGGREGATES:
+                raise self._source.error(
+                    f"{function.upper()} aggregates over a repeated variable; write {function.upper()}(x[].attribute)",
+                    span,
+                )
+            raise self._source.error(
+                f"unknown function '{name_of(name)}'{suggest(function, [*FUNCTIONS, *AGGREGATES])}", span_of(name)
+            )
+        least, most = FUNCTIONS[function]
+        if len(arguments) < least or (most is not None and len(arguments) > most):
+            wanted = "1 argument" if most == 1 else f"at least {least} argument"
+            raise self._source.error(f"{function} takes {wanted}, not {len(arguments)}", span)
+        return ast.Call(function, tuple(map(self.read, arguments)), span=span)
+
+    def _aggregate(self, name: Token, arguments: list[Any], span: ast.Span) -> ast.Expr:
+        function = name_of(name).upper()
+        if function not in AGGREGATES:
+            hint = suggest(function, AGGREGATES, "aggregates are")
+            raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
+        if len(arguments) != 1:
+            raise self._source.error(f"{function} takes one list, such as {function}(x[].attribute)", span)
+        names = list(map(name_of, arguments[0].children))
+        if len(names) == 1 and function != "COUNT":
+            raise self._source.error(
+                f"{function} needs an attribute; write {function}({names[0]}[].attribute)", span_of(arguments[0])
+            )
+        return ast.Aggregate(function, *names, span=span)

@@ -1,0 +1,192 @@
+"""Canonical text of expressions and queries: parsing it gives the same nodes back."""
+
+from __future__ import annotations
+
+import re
+
+from fastcep.events.units import format_duration
+from fastcep.query import ast
+
+__all__ = ["expression_text", "name_text", "string_text", "to_text"]
+
+# Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
+KEYWORDS = frozenset(
+    """
+    after and any aperiodic as between by close consecutive consume distinct event events every false format from
+    header in last limit match neg next no not null on open or other partition past pattern per periodic query return
+    select seq sequence skip strategy stream time to true type types unbounded unit weight where window within zone
+    """.split()  # noqa: SIM905  # a column of 57 words reads no better
+)
+_PLAIN = re.compile(r"[^\W\d]\w*")
+
+# How tightly each form binds; a child that binds less tightly than its place asks for goes in parentheses.
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
+_LEVELS = {
+    "OR": _OR, "AND": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT,
+    "^": _POWER,
+}  # fmt: skip
+
+
+def name_text(name: str, *, anywhere: bool = False) -> str:
+    """A name as the grammar reads it: in double quotes unless it is plain and no keyword.
+
+    ``anywhere`` is for the places where the grammar takes nothing but a name (behind a dot, QUERY and AS).
+    """
+    if _PLAIN.fullmatch(name) and (anywhere or name.lower() not in KEYWORDS):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def string_text(text: str) -> str:
+    """A string constant in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def expression_text(node: ast.Expr) -> str:
+    """Canonical text of an expression."""
+    return _write(node, _OR)
+
+
+def _write(node: ast.Expr, place: int) -> str:
+    text, level = _form(node)
+    return f"({text})" if level < place else text
+
+
+def _form(node: ast.Expr) -> tuple[str, int]:
+    match node:
+        case ast.Literal():
+            return _literal(node.value)
+        case ast.DurationLiteral():
+            return format_duration(node.nanoseconds), _ATOM
+        case ast.Attribute():
+            return f"{name_text(node.variable)}{_index(node.index)}.{name_text(node.name, anywhere=True)}", _ATOM
+        case ast.AttributeList():
+            return f"{name_text(node.variable)}[].{name_text(node.name, anywhere=True)}", _ATOM
+        case ast.Aggregate():
+            inner = f"{name_text(node.variable)}[]"
+            if node.name is not None:
+                inner += f".{name_text(node.name, anywhere=True)}"
+            return f"{node.function}({inner})", _ATOM
+        case ast.Call():
+            return f"{node.function}({', '.join(map(expression_text, node.arguments))})", _ATOM
+        case ast.SameAttributes():
+            return f"[{', '.join(map(name_text, node.names))}]", _ATOM
+        case ast.Unary():
+            return _unary(node)
+        case ast.Binary():
+            return _binary(node)
+        case ast.Membership():
+            values = ", ".join(map(expression_text, node.values))
+            keyword = "NOT IN" if node.negated else "IN"
+            return f"{_write(node.operand, _SUM)} {keyword} {{{values}}}", _COMPARISON
+        case ast.Between():
+            low, high = _write(node.low, _SUM), _write(node.high, _SUM)
+            return f"{_write(node.operand, _SUM)} BETWEEN {low} AND {high}", _COMPARISON
+    raise TypeError(f"no text for {type(node).__name__}")
+
+
+def _literal(value: int | float | str | bool | None) -> tuple[str, int]:
+    if value is None:
+        return "NULL", _ATOM
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE", _ATOM
+    if isinstance(value, str):
+        return string_text(value), _ATOM
+    # Python writes infinity as a word, the grammar reads it from a number too large.
+    text = repr(value).replace("inf", "1e999")
+    return text, _UNARY if text.startswith("-") else _ATOM
+
+
+def _index(index: ast.Index | None) -> str:
+    if index is None:
+        return ""
+    if index.kind == "relative":
+        return f"[i{index.offset:+d}]" if index.offset else "[i]"
+    return f"[{index.offset if index.kind == 'position' else index.kind}]"
+
+
+def _unary(node: ast.Unary) -> tuple[str, int]:
+    if node.operator == "NOT":
+        return f"NOT {_write(node.operand, _NOT)}", _NOT
+    # `-5` is a constant and `--` a comment, so signed constants and repeated signs keep their parentheses.
+    number = isinstance(node.operand, ast.Literal) and not isinstance(node.operand.value, str | bool | None)
+    nested = isinstance(node.operand, ast.Unary)
+    return f"-{_write(node.operand, _ATOM + 1 if number or nested else _UNARY)}", _UNARY
+
+
+def _binary(node: ast.Binary) -> tuple[str, int]:
+    level = _LEVELS.get(node.operator, _COMPARISON)
+    left, right = level, level + 1
+    if level == _COMPARISON:
+        left = right = _SUM
+    elif level == _POWER:
+        left, right = _ATOM, _UNARY
+    return f"{_write(node.left, left)} {node.operator} {_write(node.right, right)}", level
+
+
+# ------------------------------------------------------------------------------ query
+
+
+def to_text(query: ast.Query) -> str:
+    """Canonical text of a query.
+
+    Parameters
+    ----------
+    query
+        A query, parsed or built.
+
+    Returns
+    -------
+    str
+        Lines ``QUERY …``, ``PATTERN …`` and so on; ``parse(to_text(query), query.schema) == query``.
+    """
+    lines = [
+        f"QUERY {name_text(query.name, anywhere=True)}",
+        f"PATTERN SEQ({', '.join(map(_member, query.pattern.members))})",
+    ]
+    if query.where is not None:
+        lines.append("WHERE " + "\n  AND ".join(_spine(query.where)))
+    lines.append(f"WITHIN {_window(query.window)}")
+    if query.partition:
+        lines.append(f"PARTITION BY {', '.join(map(name_text, query.partition))}")
+    if query.returns:
+        lines.append(f"RETURN {', '.join(map(_return_item, query.returns))}")
+    return "\n".join(lines) + "\n"
+
+
+def _spine(where: ast.Expr) -> list[str]:
+    # Only the left spine of ANDs: a right-nested AND is another tree and keeps its parentheses.
+    parts: list[str] = []
+    while isinstance(where, ast.Binary) and where.operator == "AND":
+        parts.append(_write(where.right, _NOT))
+        where = where.left
+    parts.append(_write(where, _NOT) if parts else expression_text(where))
+    return parts[::-1]
+
+
+def _member(member: ast.Member) -> str:
+    types = "|".join(map(name_text, member.types))
+    if len(member.types) > 1:
+        types = f"({types})"
+    variable = name_text(member.variable)
+    if not member.repeated:
+        return f"{types}{'?' if member.minimum == 0 else ''} {variable}"
+    if member.maximum is None and member.minimum <= 1:
+        bounds = "*+"[member.minimum]
+    else:
+        bounds = f"{{{member.minimum},{'' if member.maximum is None else member.maximum}}}"
+    return f"{types}{bounds} {variable}[]"
+
+
+def _window(window: ast.Window) -> str:
+    match window:
+        case ast.TimeWindow():
+            return format_duration(window.nanoseconds)
+        case ast.CountWindow():
+            return f"{window.events} EVENTS"
+    return "UNBOUNDED"
+
+
+def _return_item(item: ast.ReturnItem) -> str:
+    text = expression_text(item.expression)
+    return text if item.name == text else f"{text} AS {name_text(item.name, anywhere=True)}"

@@ -1,0 +1,73 @@
+"""Where things stand in a text, and errors that point there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastcep.errors import NotYetError, ParseError
+from fastcep.query.ast import Node, Span
+
+__all__ = ["Problem", "Source", "suggest"]
+
+
+class Problem(Exception):
+    """A fault of a query, before it is known whether the query came from a text or from the builder.
+
+    Parameters
+    ----------
+    message
+        What is wrong, what was expected, a suggestion.
+    where
+        The node or the stretch of text at fault; None if there is none.
+    """
+
+    def __init__(self, message: str, where: Node | Span | None = None) -> None:
+        self.message = message
+        self.span = where.span if isinstance(where, Node) else where
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text being parsed, with the name of its file (None for text given in a call)."""
+
+    text: str
+    filename: str | None = None
+
+    def error(self, message: str, span: Span | None) -> ParseError:
+        """Give the error for ``span``; without one it points at the start of the text."""
+        return self._error(ParseError, message, span)
+
+    def not_yet(self, feature: str, span: Span | None) -> NotYetError:
+        """Give the error for a part of the language that is not answered yet."""
+        error = self._error(NotYetError, f"{feature} is not available yet", span)
+        assert isinstance(error, NotYetError)
+        return error
+
+    def _error(self, kind: type[ParseError], message: str, span: Span | None) -> ParseError:
+        span = span or Span(0, 0, 1, 1)
+        return kind(message, self.text, span.line, span.column, span.end - span.start, self.filename)
+
+    def end(self) -> Span:
+        """Give the place just behind the last character that is no white space."""
+        kept = self.text.rstrip()
+        line = kept.count("\n")
+        return Span(len(kept), len(kept), line + 1, len(kept) - (kept.rfind("\n") + 1) + 1)
+
+
+def suggest(name: str, known: Iterable[str], what: str = "known are") -> str:
+    """End a message on an unknown name: the closest known one, or all of them if they are few.
+
+    >>> suggest("bikeid", ["bike", "start"])
+    "; did you mean 'bike'?"
+    """
+    names = list(dict.fromkeys(known))
+    by_lower = {known_name.lower(): known_name for known_name in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    if close:
+        return f"; did you mean '{by_lower[close[0]]}'?"
+    if not names:
+        return ""
+    return f"; {what} {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"

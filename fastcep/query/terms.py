@@ -1,0 +1,167 @@
+"""Expressions of the builder: Python's operators on them give nodes of the AST."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from fastcep.errors import ValidationError
+from fastcep.events.units import parse_duration
+from fastcep.query import ast
+from fastcep.query.printer import expression_text
+
+__all__ = ["Term", "literal_of", "node_of"]
+
+
+def literal_of(value: Any) -> ast.Literal:
+    """Give the constant for a number, text, bool or None (NumPy's scalars too)."""
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        value = value.item()
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise ValidationError(f"{value!r} is no constant; expected a number, a text, a bool or None")
+    if isinstance(value, float) and math.isnan(value):
+        raise ValidationError("NaN equals nothing, so it is no use in a condition; to find NaN write x != x")
+    return ast.Literal(value)
+
+
+def node_of(value: Any) -> ast.Expr:
+    """Give the node of a term, or of a constant (a `timedelta` is a duration)."""
+    if isinstance(value, Term):
+        return value.node
+    if isinstance(value, timedelta):
+        return ast.DurationLiteral(parse_duration(value))
+    return literal_of(value)
+
+
+class Term:
+    """An expression. ``& | ~`` are AND, OR and NOT; ``**`` is ``^``; ``==`` and the like give conditions.
+
+    Parameters
+    ----------
+    node
+        Its node.
+    """
+
+    __slots__ = ("node",)
+    __hash__ = None  # type: ignore[assignment]  # == gives a condition
+
+    node: ast.Expr
+
+    def __init__(self, node: ast.Expr) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"<{expression_text(self.node)}>"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} has no truth value before the stream runs; use & | ~ instead of and, or, not, "
+            "and (a < b) & (b < c) instead of a < b < c"
+        )
+
+    def _with(self, operator: str, other: Any) -> Term:
+        return Term(ast.Binary(operator, self.node, node_of(other)))
+
+    def _after(self, operator: str, other: Any) -> Term:
+        return Term(ast.Binary(operator, node_of(other), self.node))
+
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return self._with("=", other)
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return self._with("!=", other)
+
+    def __lt__(self, other: Any) -> Term:
+        return self._with("<", other)
+
+    def __le__(self, other: Any) -> Term:
+        return self._with("<=", other)
+
+    def __gt__(self, other: Any) -> Term:
+        return self._with(">", other)
+
+    def __ge__(self, other: Any) -> Term:
+        return self._with(">=", other)
+
+    def __add__(self, other: Any) -> Term:
+        return self._with("+", other)
+
+    def __radd__(self, other: Any) -> Term:
+        return self._after("+", other)
+
+    def __sub__(self, other: Any) -> Term:
+        return self._with("-", other)
+
+    def __rsub__(self, other: Any) -> Term:
+        return self._after("-", other)
+
+    def __mul__(self, other: Any) -> Term:
+        return self._with("*", other)
+
+    def __rmul__(self, other: Any) -> Term:
+        return self._after("*", other)
+
+    def __truediv__(self, other: Any) -> Term:
+        return self._with("/", other)
+
+    def __rtruediv__(self, other: Any) -> Term:
+        return self._after("/", other)
+
+    def __floordiv__(self, other: Any) -> Term:
+        return self._with("//", other)
+
+    def __rfloordiv__(self, other: Any) -> Term:
+        return self._after("//", other)
+
+    def __mod__(self, other: Any) -> Term:
+        return self._with("%", other)
+
+    def __rmod__(self, other: Any) -> Term:
+        return self._after("%", other)
+
+    def __pow__(self, other: Any) -> Term:
+        return self._with("^", other)
+
+    def __rpow__(self, other: Any) -> Term:
+        return self._after("^", other)
+
+    def __neg__(self) -> Term:
+        return Term(ast.Unary("-", self.node))
+
+    def __abs__(self) -> Term:
+        return Term(ast.Call("abs", (self.node,)))
+
+    def __and__(self, other: Any) -> Term:
+        return self._with("AND", other)
+
+    def __rand__(self, other: Any) -> Term:
+        return self._after("AND", other)
+
+    def __or__(self, other: Any) -> Term:
+        return self._with("OR", other)
+
+    def __ror__(self, other: Any) -> Term:
+        return self._after("OR", other)
+
+    def __invert__(self) -> Term:
+        return Term(ast.Unary("NOT", self.node))
+
+    def isin(self, values: Iterable[Any]) -> Term:
+        """Give the condition ``self IN {values}``."""
+        return self._membership(values, negated=False)
+
+    def notin(self, values: Iterable[Any]) -> Term:
+        """Give the condition ``self NOT IN {values}``."""
+        return self._membership(values, negated=True)
+
+    def _membership(self, values: Iterable[Any], negated: bool) -> Term:
+        constants = tuple(map(literal_of, values))
+        if not constants:
+            raise ValidationError("IN needs at least one value")
+        return Term(ast.Membership(self.node, constants, negated))
+
+    def between(self, low: Any, high: Any) -> Term:
+        """Give the condition ``self BETWEEN low AND high``, both inclusive."""
+        return Term(ast.Between(self.node, node_of(low), node_of(high)))

@@ -1,0 +1,194 @@
+"""Every refusal: its message and the stretch of text that it underlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastcep.errors import NotYetError, ParseError
+from fastcep.events import Schema
+from fastcep.query import parse
+
+
+def refuse(text: str, schema: Schema) -> tuple[str, str]:
+    """Message, and the text underlined."""
+    with pytest.raises(ParseError) as caught:
+        parse(text, schema)
+    error = caught.value
+    assert error.line is not None and error.column is not None
+    line = (text.splitlines() or [""])[error.line - 1]
+    assert str(error).splitlines()[1] == f"  {line}"
+    return error.message, line[error.column - 1 : error.column - 1 + error.length]
+
+
+W = " WITHIN 1ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        # names
+        ("SEQ(Aa a)" + W, "unknown event type 'Aa'; did you mean 'A'?", "Aa"),
+        ("SEQ(Biketrip a)" + W, "did you mean 'BikeTrip'?", "Biketrip"),
+        ("SEQ(BikeTrip a) WHERE a.bikeid = 1" + W, "'bikeid' of BikeTrip; did you mean 'bike'?", "a.bikeid"),
+        ("SEQ(A a, B bee) WHERE a.V = be.V" + W, "unknown variable 'be'; did you mean 'bee'?", "be.V"),
+        ("SEQ(A a) WHERE z.V = 1" + W, "unknown variable 'z'; the pattern has a", "z.V"),
+        ("SEQ(A a, B a)" + W, "variable 'a' stands twice", "a"),
+        ("SEQ(A i)" + W, "'i' is no name for a variable", "i"),
+        ('SEQ(A "")' + W, "cannot be empty", '""'),
+        ("SEQ(A query)" + W, "output column", "query"),
+        ("SEQ((A|C) u) WHERE u.V = 1" + W, "no attribute that all of A | C share", "u.V"),
+        ("SEQ((A|C) u) WHERE u.name = 'x'" + W, "A has string, C has none", "u.name"),
+        ("SEQ((A|A) u)" + W, "names 'A' twice", "A"),
+        ("SEQ(A a) WHERE sqr(a.V) = 1" + W, "unknown function 'sqr'; did you mean 'sqrt'?", "sqr"),
+        # variables of several events
+        ("SEQ(A+ a[]) WHERE a.V = 1" + W, "write a[i].V (every one), a[first].V", "a.V"),
+        ("SEQ(A a) WHERE a[i].V = 1" + W, "holds one event and has no index; write a.V", "a[i].V"),
+        ("SEQ(A a) WHERE SUM(a[].V) = 1" + W, "holds one event, not a list; write a.V", "SUM(a[].V)"),
+        ("SEQ(A a) WHERE SUM(a.V) = 1" + W, "SUM aggregates over a repeated variable", "SUM(a.V)"),
+        ("SEQ(A+ a[]) WHERE SUM(a[]) = 1" + W, "SUM needs an attribute", "a[]"),
+        ("SEQ(A+ a[]) WHERE SUM(a[].name) = 1" + W, "SUM needs numbers", "SUM(a[].name)"),
+        ("SEQ(A+ a[]) WHERE SUM(a[].V, 1) = 1" + W, "takes one list", "SUM(a[].V, 1)"),
+        ("SEQ(A+ a[]) WHERE sqrt(a[].V) = 1" + W, "'sqrt' takes no list", "sqrt"),
+        ("SEQ(A+ a[]) WHERE a[].V = 1" + W, "the list a[].V stands only", "a[].V"),
+        ("SEQ(A+ a[]) WHERE a[] = 1" + W, "stands only in COUNT(a[])", "a[]"),
+        ("SEQ(A+ a[]) WHERE a[k].V = 1" + W, "unknown index 'k'; expected i, i+1", "k"),
+        ("SEQ(A+ a[]) WHERE a[-1].V = 1" + W, "write [last]", "-1"),
+        ("SEQ(A+ a[]) WHERE a[last-1].V = 1" + W, "takes no offset", "last-1"),
+        ("SEQ(A+ a)" + W, "a holds several events, so it is written a[]", "a"),
+        ("SEQ(A a[])" + W, "or A+ a[] for several", "a"),
+        ("SEQ(A? a[])" + W, "has no []; write a", "a"),
+        ("SEQ(A{3,2} a[])" + W, "write {2,3}", "{3,2}"),
+        ("SEQ(A{0,0} a[])" + W, "at least 1", "{0,0}"),
+        ("SEQ(A{2} a[])" + W, "write {2,2}", "{2}"),
+        ("SEQ(A{1,99999999999999999999} a[])" + W, "does not fit int64", "99999999999999999999"),
+        # types
+        ("SEQ(A a) WHERE a.V" + W, "a.V is of type int64; compare it", "a.V"),
+        ("SEQ(A a) WHERE a.V = 1 AND a.x + 1" + W, "a.x + 1 is of type float64", "a.x + 1"),
+        ("SEQ(A a) WHERE a.name < 'x'" + W, "< needs numbers, but a.name is a string", "a.name"),
+        ("SEQ(A a) WHERE a.flag + 1 = 2" + W, "+ needs numbers, but a.flag is a bool", "a.flag"),
+        ("SEQ(A a) WHERE a.name = 1" + W, "which is a string, with 1, which is an int64", "1"),
+        ("SEQ(A a) WHERE a.V IN {1, 'x'}" + W, "IN compares a.V", "'x'"),
+        ("SEQ(A a) WHERE a.name BETWEEN 1 AND 2" + W, "BETWEEN needs numbers", "a.name"),
+        ("SEQ(A a) WHERE NOT a.V" + W, "NOT needs a condition", "a.V"),
+        ("SEQ(A a) WHERE a.flag OR a.V" + W, "OR needs a condition", "a.V"),
+        ("SEQ(A a) WHERE abs(a.name) = 1" + W, "abs needs numbers", "a.name"),
+        ("SEQ(A a) WHERE sqrt(a.V, 1) = 1" + W, "sqrt takes 1 argument, not 2", "sqrt(a.V, 1)"),
+        ("SEQ(A a) WHERE min() = 1" + W, "min takes at least 1 argument", "min()"),
+        ("SEQ(A a) WHERE a.V = 9223372036854775808" + W, "does not fit int64", "9223372036854775808"),
+        ("SEQ(A a) WHERE a.V = -9223372036854775809" + W, "does not fit int64", "9223372036854775809"),
+        ("SEQ(A a) WHERE a" + W, "stands for an event", "a"),
+        # keys
+        ("SEQ(A a, C c) WHERE [name]" + W, "C has no such attribute", "[name]"),
+        ("SEQ(A a, C c) WHERE [V]" + W, "int64 in A and float64 in C", "[V]"),
+        ("SEQ(A a) WHERE [ID, ID]" + W, "names 'ID' twice", "[ID, ID]"),
+        ("SEQ(A a) WHERE [time]" + W, "built in", "[time]"),
+        ("SEQ(A a) WHERE a.V = 1 OR [ID]" + W, "only as a condition of its own", "[ID]"),
+        ("SEQ(A a) WHERE NOT [ID]" + W, "only as a condition of its own", "[ID]"),
+        ("SEQ(A a) WITHIN 1ms PARTITION BY ID, IDD", "needs 'IDD' in every type", "IDD"),
+        ("SEQ(A a) WITHIN 1ms PARTITION BY ID, ID", "twice", "ID"),
+        # RETURN
+        ("SEQ(A+ a[]) WITHIN 1ms RETURN a[i].V", "RETURN has no [i]: write a[].V", "a[i].V"),
+        ("SEQ(A+ a[]) WITHIN 1ms RETURN a[].V + 1", "or alone in RETURN", "a[].V"),
+        ("SEQ(A a) WITHIN 1ms RETURN a.V, a.x AS \"a.V\"", "two output columns", '"a.V"'),
+        ("SEQ(A a) WITHIN 1ms RETURN a.V AS a", "the name of a variable", "a"),
+        ("SEQ(A a) WITHIN 1ms RETURN a.V AS detected_at", "a column of every result", "detected_at"),
+        ("SEQ(A a) WITHIN 1ms RETURN [ID]", "only as a condition", "[ID]"),
+        ("SEQ(A a) WITHIN 1ms RETURN a.W", "unknown attribute 'W'", "a.W"),
+        # clauses
+        ("SEQ(A a)", "every query needs a window; add WITHIN", "SEQ(A a)"),
+        ("SEQ(A a) WHERE a.V = 1", "every query needs a window", "a.V = 1"),
+        ("SEQ(A a) WITHIN 1ms WHERE a.V = 1", "WHERE must come before WITHIN; the order is", "WHERE a.V = 1"),
+        ("SEQ(A a) WITHIN 1ms RETURN a.V PARTITION BY ID", "PARTITION BY must come before RETURN", "PARTITION BY ID"),
+        ("SEQ(A a) WITHIN 1ms WITHIN 2ms", "WITHIN stands twice", "WITHIN 2ms"),
+        ("SEQ(A a) WITHIN 1ms WINDOW EVERY 1s CLOSE AFTER 1s", "exclude each other", "WINDOW EVERY 1s CLOSE AFTER 1s"),
+        ("SEQ(A a) WITHIN 0 EVENTS", "at least 1", "0"),
+        ("SEQ(A a) WITHIN 1.5h", "90min", "1.5h"),
+        ("SEQ(A a) WITHIN 99999999999 d", "too long", "99999999999 d"),
+        ("SEQ(A a) WITHIN 1ms STRATEGY skip", "expected skip_till_any, skip_till_next", "skip"),
+    ],
+)  # fmt: skip
+def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
+    found, underlined = refuse("PATTERN " + text, schema)
+    assert message in found
+    assert underlined == marked
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("", "the text ends too early; expected PATTERN or QUERY", ""),
+        ("SEQ(A a)", "expected PATTERN or QUERY", "SEQ"),
+        ("PATTERN A a WITHIN 1ms", "a pattern of one event is SEQ(A a)", "A"),
+        ("PATTERN SEQ(Any a) WITHIN 1ms", 'as a name, write "Any" in double quotes', "a"),
+        ("PATTERN SEQ(A a B b) WITHIN 1ms", "unexpected 'B'; expected ')', ','", "B"),
+        ("PATTERN SEQ(A a) WHERE a.V = 1 WITHN 1ms", "did you mean 'WITHIN'?", "WITHN"),
+        ("PATTERN SEQ(A a) WHERE a.V == 1 WITHIN 1ms", "'==' is no operator; write =", "=="),
+        ("PATTERN SEQ(A a) WHERE a.V <> 1 WITHIN 1ms", "write !=", "<>"),
+        ("PATTERN SEQ(A a) WHERE 1 < a.V < 3 WITHIN 1ms", "comparisons do not chain", "<"),
+        ("PATTERN SEQ(A a) WHERE a.V > WITHIN 1ms", "is something missing before WITHIN?", "1ms"),
+        ("PATTERN SEQ(A a) WHERE a.V = 'x WITHIN 1ms", "opens with ' is not closed", "'"),
+        ("PATTERN SEQ(A a) WHERE a.V = 1 & a.ID = 2 WITHIN 1ms", "write AND", "&"),
+        ("PATTERN SEQ(A a) WHERE a.V = 1; WITHIN 1ms", "unexpected ';'", ";"),
+        ("PATTERN SEQ(A a) WITHIN 5", "the text ends too early; expected EVENTS", ""),
+        ("PATTERN SEQ(A a) WHERE (a.V = 1 WITHIN 1ms", "expected", "WITHIN"),
+        ("PATTERN SEQ() WITHIN 1ms", "unexpected ')'", ")"),
+    ],
+)
+def test_syntax(text: str, message: str, marked: str, schema: Schema) -> None:
+    found, underlined = refuse(text, schema)
+    assert message in found
+    assert underlined == marked
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "marked"),
+    [
+        ("AND(A a, B b)" + W, "AND(…) in a pattern", "AND(A a, B b)"),
+        ("SEQ(A a, OR(B b, C c))" + W, "OR(…) in a pattern", "OR(B b, C c)"),
+        ("ANY(2, A a, B b, C c)" + W, "ANY(…)", "ANY(2, A a, B b, C c)"),
+        ("ANY(2, A+ a[] DISTINCT ID)" + W, "ANY(…)", "ANY(2, A+ a[] DISTINCT ID)"),
+        ("SEQ(A a, NEG B b, C c)" + W, "NEG", "NEG B b"),
+        ("SEQ(A a, (SEQ(A x, B y))+ g[])" + W, "a group in a pattern", "(SEQ(A x, B y))+ g[]"),
+        ("SEQ(A a, SEQ(B b, C c))" + W, "a SEQ inside a pattern", "SEQ(B b, C c)"),
+        ("APERIODIC(A a, B b, C c)" + W, "APERIODIC", "APERIODIC(A a, B b, C c)"),
+        ("PERIODIC(A a, 5s, C c)" + W, "PERIODIC", "PERIODIC(A a, 5s, C c)"),
+        ("SEQ(A a, NEXT B b)" + W, "NEXT", "NEXT B b"),
+        ("SEQ(A a, B+ b[] CONSECUTIVE)" + W, "CONSECUTIVE", "B+ b[] CONSECUTIVE"),
+        ("SEQ(A a) WHERE g[i].a.V = 1" + W, "a group's inner variable, as in g[i].a.x,", "g[i].a.V"),
+        ("SEQ(A a) WINDOW OPEN ON A o WHERE o.V > 1 CLOSE ON B c WHERE c.V = o.V RETURN a.V", "WINDOW",
+         "WINDOW OPEN ON A o WHERE o.V > 1 CLOSE ON B c WHERE c.V = o.V"),
+        ("SEQ(A a) WINDOW OPEN EVERY 5 EVENTS CLOSE AFTER 10 EVENTS", "WINDOW",
+         "WINDOW OPEN EVERY 5 EVENTS CLOSE AFTER 10 EVENTS"),
+        ("SEQ(A a) WITHIN 1ms STRATEGY skip_till_next", "STRATEGY skip_till_next", "skip_till_next"),
+        ("SEQ(A a) WITHIN 1ms STRATEGY STRICT_CONTIGUITY", "STRATEGY strict_contiguity", "STRICT_CONTIGUITY"),
+        ("SEQ(A a) WITHIN 1ms SELECT first", "SELECT first", "first"),
+        ("SEQ(A a) WITHIN 1ms CONSUME consumed", "CONSUME consumed", "consumed"),
+        ("SEQ(A a) WITHIN 1ms LIMIT 3 PER WINDOW", "LIMIT … PER WINDOW", "LIMIT 3 PER WINDOW"),
+        ("SEQ(A a) WITHIN 1ms AFTER MATCH SKIP TO NEXT", "AFTER MATCH SKIP", "AFTER MATCH SKIP TO NEXT"),
+        ("SEQ(A a) WITHIN 1ms AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP", "AFTER MATCH SKIP PAST LAST"),
+        ("SEQ(A a) WITHIN 1ms WEIGHT 2.5", "WEIGHT", "WEIGHT 2.5"),
+    ],
+)  # fmt: skip
+def test_not_yet(text: str, what: str, marked: str, schema: Schema) -> None:
+    with pytest.raises(NotYetError) as caught:
+        parse("PATTERN " + text, schema)
+    assert caught.value.message == f"{what} is not available yet"
+    assert refuse("PATTERN " + text, schema)[1] == marked
+
+
+def test_at_most_64_members(schema: Schema) -> None:
+    members = [f"A v{number}" for number in range(65)]
+    assert len(parse(f"PATTERN SEQ({', '.join(members[:64])}) WITHIN 1ms", schema).pattern.members) == 64
+    message, marked = refuse(f"PATTERN SEQ({', '.join(members)}) WITHIN 1ms", schema)
+    assert "65 members; at most 64" in message
+    assert marked == "A v64"
+
+
+def test_place_and_caret(schema: Schema) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse("PATTERN SEQ(BikeTrip a)\nWHERE a.bikeid = 1\nWITHIN 1h", schema, filename="trips.cep")
+    assert str(caught.value) == (
+        "trips.cep:2:7: unknown attribute 'bikeid' of BikeTrip; did you mean 'bike'?\n"
+        "  WHERE a.bikeid = 1\n"
+        "        ^^^^^^^^"
+    )
