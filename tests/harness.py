@@ -1,0 +1,333 @@
+"""Run an engine (or the reference matcher) on a query and a stream written on one line.
+
+A stream reads ``A1(ID=1,V=2)@0 B(ID=1)@5 A@5``: the type, then if wanted its sequence number (checked), its attributes
+(those left out are null), and its time in nanoseconds or as a duration (without one: its position). Values are numbers,
+``nan``, ``inf``, ``true``, ``false``, ``null`` and strings in single quotes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import naive
+import pyarrow as pa
+from naive import Binding, Event, Match, Value
+
+from fastcep.events import Schema, parse_duration
+from fastcep.query import ast
+
+if TYPE_CHECKING:
+    import fastcep
+
+ARROW_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+EVENT = re.compile(r"\s*(?P<name>\w+)(?:\((?P<values>(?:'[^']*'|[^')])*)\))?(?:@(?P<time>-?\w+))?(?=\s|$)")
+PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<value>'[^']*'|[^,']+?)\s*(?:,|$)")
+# A Row is one result in full: variable bindings, RETURN values and the detection time (ns).
+Data = dict[str, Any]  # column -> Arrow array
+Row = tuple[dict[str, Binding], dict[str, Any], int]
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def stream(schema: Schema, line: str) -> list[Event]:
+    """Read a stream from its line; ValueError names what cannot be read."""
+    events: list[Event] = []
+    offset = 0
+    line = line.rstrip()
+    while offset < len(line):
+        found = EVENT.match(line, offset)
+        if found is None:
+            raise ValueError(f"cannot read an event at {line[offset:]!r}; write Type(attr=value,…)@time")
+        name, sequence = event_name(schema, found["name"])
+        seq = len(events) if sequence is None else sequence
+        if sequence is not None and schema.sequence is None and sequence != len(events):
+            raise ValueError(f"{found['name']} is event number {len(events)} of the stream")
+        time = len(events) if found["time"] is None else read_time(found["time"])
+        events.append(Event(name, time, seq, read_values(schema, name, found["values"] or "")))
+        offset = found.end()
+    return events
+
+
+def event_name(schema: Schema, word: str) -> tuple[str, int | None]:
+    """Split ``A12`` into type and sequence number."""
+    if word in schema.type_names:
+        return word, None
+    name = word.rstrip("0123456789")
+    if name not in schema.type_names or name == word:
+        raise ValueError(f"{word} is none of the types {', '.join(schema.type_names)}")
+    return name, int(word[len(name) :])
+
+
+def read_time(text: str) -> int:
+    """Nanoseconds of ``5`` or ``5ms``."""
+    return int(text) if text.lstrip("-").isdigit() else parse_duration(text)
+
+
+def read_values(schema: Schema, type_name: str, text: str) -> dict[str, Value]:
+    """Attributes of one event; those not named are null."""
+    dtypes = schema.attributes(type_name)
+    values: dict[str, Value] = dict.fromkeys(dtypes)
+    offset = 0
+    while offset < len(text):
+        found = PAIR.match(text, offset)
+        if found is None or found["name"] not in dtypes:
+            raise ValueError(f"cannot read {text[offset:]!r}; {type_name} has {dict(dtypes)}")
+        values[found["name"]] = read_value(found["value"], dtypes[found["name"]])
+        offset = found.end()
+    return values
+
+
+def read_value(text: str, dtype: str) -> Value:
+    """One value of the declared dtype."""
+    if text == "null":
+        return None
+    if dtype == "string":
+        return text.strip("'")
+    if dtype == "bool":
+        return {"true": True, "false": False}[text.lower()]
+    return int(text) if dtype == "int64" else float(text)
+
+
+def line(events: Sequence[Event]) -> str:
+    """The stream on one line; ``stream`` reads it back."""
+
+    def show(value: Value) -> str:
+        if value is None:
+            return "null"
+        if isinstance(value, bool):
+            return str(value).lower()
+        return f"'{value}'" if isinstance(value, str) else repr(value)
+
+    def one(event: Event) -> str:
+        values = ",".join(f"{name}={show(value)}" for name, value in event.values.items() if value is not None)
+        return f"{event.type}{event.seq}{f'({values})' if values else ''}@{event.time}"
+
+    return " ".join(map(one, events))
+
+
+def batches(schema: Schema, events: Sequence[Event], sizes: Sequence[int] | None = None) -> Iterator[Data]:
+    """Cut a stream into batches of these sizes (the last size again and again; None: one batch)."""
+    if sizes is None:
+        yield batch(schema, events)
+        return
+    assert sizes[-1] > 0, "the last batch size is repeated, so it must be positive"
+    start = 0
+    for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
+        if start >= len(events):
+            return
+        yield batch(schema, events[start : start + size])
+        start += size
+
+
+def batch(schema: Schema, events: Sequence[Event]) -> Data:
+    """The columns of one batch, nulls as Arrow nulls."""
+    data: Data = {
+        str(schema.time): pa.array([clock(schema, event.time) for event in events], pa.int64()),
+    }
+    if schema.type is not None:
+        codes = schema.codes
+        cells = [event.type if codes is None else codes[event.type] for event in events]
+        data[str(schema.type)] = pa.array(cells, pa.string() if codes is None else pa.int64())
+    if schema.sequence is not None:
+        data[str(schema.sequence)] = pa.array([event.seq for event in events], pa.int64())
+    for number, column in enumerate(schema.columns):
+        source_of = {
+            (kind, name) for kind in schema.type_names for name in schema.attributes(kind)
+            if schema.column_of(kind, name) == number
+        }  # fmt: skip
+        values = [
+            next((event.values.get(name) for kind, name in source_of if kind == event.type), None) for event in events
+        ]
+        data[str(column.source)] = pa.array(values, ARROW_TYPES[column.dtype])
+    return data
+
+
+def clock(schema: Schema, nanoseconds: int) -> int:
+    """A time in the schema's unit."""
+    ticks, rest = divmod(nanoseconds, NANOSECONDS[schema.time_unit])
+    if rest:
+        raise ValueError(f"{nanoseconds} ns is no whole number of {schema.time_unit}")
+    return ticks
+
+
+# ---------------------------------------------------------------------- running
+
+
+def as_query(query: str | ast.Query, schema: Schema | None) -> ast.Query:
+    """Parse a text; a query stays as it is."""
+    from fastcep.query import parse
+
+    return query if isinstance(query, ast.Query) else parse(query, schema)
+
+
+def as_events(schema: Schema, events: str | Sequence[Event]) -> list[Event]:
+    """Read a line; a list stays as it is."""
+    return stream(schema, events) if isinstance(events, str) else list(events)
+
+
+def make_engine(query: ast.Query) -> fastcep.Engine:
+    """An engine for one query; its warning about an unbounded window is meant."""
+    import fastcep
+
+    with warnings.catch_warnings():
+        if isinstance(query.window, ast.Unbounded):
+            warnings.simplefilter("ignore")
+        return fastcep.Engine(query)
+
+
+def matches(
+    query: str | ast.Query,
+    schema: Schema | None,
+    events: str | Sequence[Event],
+    batch_sizes: Sequence[int] | None = None,
+) -> list[dict[str, Binding]]:
+    """Bindings of the engine's matches, in the order reported, over batches of the given sizes (None: one batch)."""
+    return [bindings for bindings, _, _ in rows(query, schema, events, batch_sizes)]
+
+
+def expected(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[dict[str, Binding]]:
+    """Bindings that the reference matcher finds, in the defined order."""
+    query = as_query(query, schema)
+    return [match.bindings for match in naive.find_matches(query, as_events(query.schema, events))]
+
+
+def rows(
+    query: str | ast.Query,
+    schema: Schema | None,
+    events: str | Sequence[Event],
+    batch_sizes: Sequence[int] | None = None,
+) -> list[Row]:
+    """Results of the engine in full, over batches."""
+    query = as_query(query, schema)
+    engine = make_engine(query)
+    return [
+        row
+        for data in batches(query.schema, as_events(query.schema, events), batch_sizes)
+        for row in table_rows(query, engine.process(data).to_arrow())
+    ]
+
+
+def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[Row]:
+    """Results of the engine in full, events sent one by one."""
+    query = as_query(query, schema)
+    engine = make_engine(query)
+    found: list[Row] = []
+    for event in as_events(query.schema, events):
+        found += table_rows(query, send(engine, query.schema, event).to_arrow())
+    return found
+
+
+def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
+    """Send one event."""
+    builtin = {str(schema.time): clock(schema, event.time)}
+    if schema.sequence is not None:
+        builtin[str(schema.sequence)] = event.seq
+    attributes: dict[str, Any] = {name: event.values.get(name) for name in schema.attributes(event.type)}
+    return engine.send(event.type, **builtin, **attributes)
+
+
+def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
+    """Rows of a table of matches; checks its columns and the query's name."""
+    variables = [member.variable for member in query.pattern.members]
+    returns = [item.name for item in query.returns]
+    assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
+    assert set(table["query"].to_pylist()) <= {query.name}
+    assert table["window_id"].null_count == len(table), "window_id is null without explicit windows"
+    times: list[Any] = table["detected_at"].cast(pa.int64()).to_pylist()
+    columns = [column.to_pylist() for column in table.columns[3:]]
+    found: list[Row] = []
+    for number, time in enumerate(times):
+        cells = [column[number] for column in columns]
+        bindings: dict[str, Any] = dict(zip(variables, cells[: len(variables)], strict=True))
+        found.append((bindings, dict(zip(returns, cells[len(variables) :], strict=True)), time))
+    return found
+
+
+def expected_rows(query: ast.Query, events: Sequence[Event]) -> list[Row]:
+    """What ``rows`` must give, by the reference matcher."""
+    times = {event.seq: event.time for event in events}
+
+    def row(match: Match) -> Row:
+        return match.bindings, naive.return_values(query, match, events), times[match.detected]
+
+    return [row(match) for match in naive.find_matches(query, events)]
+
+
+# -------------------------------------------------------------------- comparing
+
+
+def same_value(one: Any, other: Any, tolerance: float = 0.0) -> bool:
+    """Equal, NaN to NaN, lists by element; types (bool, int, float, str, None) must agree too."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same_value(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        both_nan = math.isnan(one) and math.isnan(other)
+        return both_nan or one == other or math.isclose(one, other, rel_tol=tolerance)
+    return bool(one == other)
+
+
+def transcendental(node: ast.Expr) -> bool:
+    """Whether the value may differ in the last digits between mathematics libraries."""
+    return any(
+        (isinstance(part, ast.Call) and part.function in ("exp", "log"))
+        or (isinstance(part, ast.Binary) and part.operator == "^")
+        for part in ast.walk(node)
+    )
+
+
+def assert_same(query: ast.Query, events: Sequence[Event], found: list[Row], how: str) -> None:
+    """Fail with the query, the stream and both results unless ``found`` is what the reference matcher gives."""
+    wanted = expected_rows(query, events)
+    tolerance = {item.name: 1e-12 if transcendental(item.expression) else 0.0 for item in query.returns}
+
+    def same(one: Row, other: Row) -> bool:
+        return (
+            one[0] == other[0]
+            and one[2] == other[2]
+            and all(same_value(one[1][name], other[1][name], slack) for name, slack in tolerance.items())
+        )
+
+    if len(found) == len(wanted) and all(map(same, found, wanted)):
+        return
+    raise AssertionError(report(query, events, found, wanted, how))
+
+
+def describe(query: ast.Query, events: Sequence[Event]) -> str:
+    """Schema, query and stream, to be pasted into a test."""
+    from fastcep.query import to_text
+
+    schema = query.schema
+    types = {name: dict(schema.attributes(name)) for name in schema.type_names}
+    options = f", time={schema.time!r}, type={schema.type!r}"
+    for name in ("sequence", "codes", "sources"):
+        given = getattr(schema, name)
+        if given:
+            options += f", {name}={dict(given) if isinstance(given, Mapping) else given!r}"
+    return f"schema:  Schema({types!r}{options})\nquery:   {to_text(query)}\nstream:  {line(events)}"
+
+
+def report(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> str:
+    """A readable account of a difference."""
+    keys = [[repr(bindings) for bindings, _, _ in side] for side in (found, wanted)]
+    missing = [key for key in keys[1] if key not in keys[0]]
+    surplus = [key for key in keys[0] if key not in keys[1]]
+    twice = len(set(keys[0])) < len(keys[0])
+    differ = [(one, other) for one, other in zip(found, wanted, strict=False) if repr(one) != repr(other)]
+    lines = [
+        f"the engine ({how}) found {len(found)} matches, the reference {len(wanted)}",
+        describe(query, events),
+        f"missing: {missing[:8]}",
+        f"surplus: {surplus[:8]}{' (and some matches twice)' if twice else ''}",
+    ]
+    if not missing and not surplus and differ:
+        lines.append(f"first difference (bindings, RETURN, time): found {differ[0][0]}, wanted {differ[0][1]}")
+    return "\n".join(lines)
