@@ -1,0 +1,43 @@
+"""fastcep: complex event processing with a compiled engine.
+
+>>> import fastcep as fc
+>>> schema = fc.Schema({"A": {"ID": "int64"}, "B": {"ID": "int64"}}, time="ts", type="type", time_unit="us")
+>>> query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 8ms", schema)
+>>> engine = fc.Engine(query)
+"""
+
+from fastcep.engine import Engine, Matches
+from fastcep.errors import (
+    DataError,
+    FastcepError,
+    NotYetError,
+    ParseError,
+    SchemaError,
+    ValidationError,
+)
+from fastcep.events import EventBatch, Schema
+from fastcep.query import Document, Query, any_type, parse, parse_document, parse_file, same, seq, to_text
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "Document",
+    "Engine",
+    "EventBatch",
+    "FastcepError",
+    "Matches",
+    "NotYetError",
+    "ParseError",
+    "Query",
+    "Schema",
+    "SchemaError",
+    "ValidationError",
+    "any_type",
+    "parse",
+    "parse_document",
+    "parse_file",
+    "same",
+    "seq",
+    "to_text",
+]

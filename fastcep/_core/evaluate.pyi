@@ -1,0 +1,12 @@
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+def evaluate(
+    program: object,
+    intern: Callable[[str], int],
+    values: list[npt.NDArray[np.int64]],
+    nulls: list[npt.NDArray[np.uint8] | None],
+    n: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], int]: ...

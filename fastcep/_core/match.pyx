@@ -1,0 +1,1201 @@
+# cython: language_level=3
+"""The matcher: one query's plan run over batches of events, skip-till-any-match.
+
+Data flow per batch, in chunks of ``CHUNK`` events: (1) event masks, vectorised: which members each event may be bound to;
+(2) event columns (keys and values computed from the event alone), vectorised over the relevant events; (3) per relevant
+event and member, ascending: probe the index of every incoming edge, filter the bucket by the edge's predicate, *stage* the
+children, merge them in birth order, *commit* them to the target's indexes and emit complete matches.
+
+Rows: column 0 start ordinal, then birth (if needed), null bits of the registers (if any), bindings of members
+0..state (event position; node of the chain for a Kleene member; -1 absent), registers.
+*Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
+under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
+
+Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
+the appends it causes; nothing is allocated per event once the buffers have grown.
+"""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+import numpy as np
+
+from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.store cimport (
+    Bucket, Index, append, compact, find, find_or_add, index_bytes, index_free, index_new, sweep,
+)
+
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
+cdef enum:              # kinds of window
+    TIME
+    EVENTS
+    UNBOUNDED
+
+cdef enum:              # kinds of program inputs, as in predicate.code_new
+    ROW
+    EVENT
+    OUT
+    ELEM
+
+cdef enum:              # event columns that are not of the schema
+    COLUMN_TIME = -1
+    COLUMN_SEQ = -2
+    COLUMN_TYPE = -3
+    COLUMN_COMPUTED = -4
+
+cdef int64_t SWEEP_BYTES = 1 << 20
+
+
+cdef struct Vec:            # a growing array of int64
+    int64_t* data
+    int64_t size
+    int64_t capacity
+
+
+cdef struct Column:         # an event column: where a chunk's values are
+    int32_t source
+    uint64_t members
+    Code program
+    int64_t* values         # own buffer [CHUNK], unless it is a view of the batch
+    uint8_t* nulls
+    const int64_t* data     # current chunk
+    const uint8_t* null     # or NULL
+
+
+cdef struct Edge:
+    int32_t source
+    int32_t target
+    int32_t index
+    int32_t n_probe
+    int32_t* probe
+    bint has_predicate
+    bint has_outputs
+    Code predicate
+    Code outputs
+    int32_t n_forall
+    int32_t* forall
+
+
+cdef struct State:
+    bint repeated
+    bint accepting
+    int32_t registers
+    int32_t outputs
+    int32_t accept_guard
+    int32_t n_indexes
+    int32_t* indexes
+    int32_t n_accept_forall
+    int32_t* accept_forall
+    int32_t first_edge       # edges into the state
+    int32_t end_edge
+    int32_t birth            # column numbers of a row; -1 = none
+    int32_t nulls
+    int32_t bind
+    int32_t register_base
+    int32_t columns
+
+
+cdef struct IndexInfo:
+    int32_t n_keys
+    int32_t* keys            # outputs
+    int32_t guard
+    int32_t n_forall
+    int32_t* forall
+
+
+cdef struct ForAll:
+    int32_t guard
+    Code program
+    int32_t n_elements
+    int32_t* member
+    int32_t* offset
+    int32_t* column          # physical column or built-in
+    const int64_t** data     # ring buffers
+    const uint8_t** null
+
+
+cdef struct Stage:           # children of one (event, member), before they are committed
+    int64_t size
+    int64_t capacity
+    int64_t* start
+    int64_t* birth           # of the parent; -1 for none
+    int32_t* edge
+    int64_t* order
+    int64_t** bind
+    int64_t** out
+    uint8_t** out_null
+
+
+cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
+    cdef int64_t capacity
+    cdef void* grown
+    if vec.size == vec.capacity:
+        capacity = max(64, vec.capacity * 2)
+        grown = realloc(vec.data, capacity * sizeof(int64_t))
+        if grown == NULL:
+            return -1
+        vec.data = <int64_t*>grown
+        vec.capacity = capacity
+    vec.data[vec.size] = value
+    vec.size += 1
+    return 0
+
+
+cdef class Buffer:
+    """Owner of a malloc'd int64 array, exported through the buffer protocol (so Arrow takes it without a copy)."""
+    cdef int64_t* data
+    cdef Py_ssize_t shape[1]
+    cdef Py_ssize_t strides[1]
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        view.buf = <void*>self.data
+        view.obj = self
+        view.len = self.shape[0] * sizeof(int64_t)
+        view.readonly = 0
+        view.itemsize = sizeof(int64_t)
+        view.format = b"q"
+        view.ndim = 1
+        self.strides[0] = sizeof(int64_t)
+        view.shape = self.shape
+        view.strides = self.strides
+        view.suboffsets = NULL
+        view.internal = NULL
+
+    def __releasebuffer__(self, Py_buffer* view):
+        pass
+
+
+cdef object take(Vec* vec):
+    """Hand a vector's memory to NumPy and leave the vector empty."""
+    cdef Buffer owner
+    cdef void* trimmed
+    if vec.size == 0:
+        return np.empty(0, np.int64)
+    owner = Buffer.__new__(Buffer)
+    trimmed = realloc(vec.data, vec.size * sizeof(int64_t))
+    owner.data = <int64_t*>(trimmed if trimmed != NULL else vec.data)
+    owner.shape[0] = vec.size
+    vec.data = NULL
+    vec.size = 0
+    vec.capacity = 0
+    return np.asarray(owner)
+
+
+cdef int32_t* ints(object values) except NULL:
+    """A C copy of a tuple of ints."""
+    cdef int32_t* out = <int32_t*>calloc(max(1, len(values)), sizeof(int32_t))
+    cdef Py_ssize_t i
+    if out == NULL:
+        raise MemoryError("no memory for the plan")
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+cdef class Matcher:
+    """State of one query.
+
+    Parameters
+    ----------
+    plan
+        ``fastcep.plan.Plan``.
+    intern
+        Callable that gives the int64 code of a string.
+    """
+    cdef readonly object plan
+    cdef int n_members, n_edges, n_indexes, n_columns, n_foralls, window_kind
+    cdef int64_t window
+    cdef uint64_t* type_members
+    cdef int64_t* type_codes
+    cdef Code* locals
+    cdef uint8_t* has_local
+    cdef Column* columns
+    cdef Edge* edges
+    cdef State* states
+    cdef IndexInfo* infos
+    cdef Index* indexes
+    cdef ForAll* foralls
+    cdef Machine* vm
+    cdef Stage stage
+    cdef Input* inputs
+    cdef int max_outputs
+    # starts: ring of ordinals [first_start, next_start)
+    cdef int64_t* start_time
+    cdef int64_t* start_position
+    cdef int64_t* start_rows
+    cdef int64_t* start_node
+    cdef int64_t start_mask, first_start, next_start
+    # chain nodes
+    cdef int64_t* node_event
+    cdef int64_t* node_previous
+    cdef int64_t* node_sibling
+    cdef int64_t node_capacity, node_used, node_free, nodes_live
+    # event ring, for for-all conditions
+    cdef int64_t ring_mask
+    cdef const uint16_t* ring_type
+    cdef bint reads_type
+    # output
+    cdef Vec* out_values
+    cdef Vec* out_lengths
+    cdef Vec detected, detected_counts
+    cdef Vec* chains
+    cdef int64_t emitted
+    # counters
+    cdef readonly int64_t events, relevant, rows_visited, rows_created, matches, live, peak
+    cdef int64_t next_birth, event_birth, sweep_at
+    cdef bint has_births
+    cdef int failed
+
+    def __cinit__(self, plan, intern):
+        cdef Py_ssize_t i, j
+        cdef State* state
+        self.plan = plan
+        self.n_members = len(plan.states)
+        self.n_edges = len(plan.edges)
+        self.n_indexes = len(plan.indexes)
+        self.n_columns = len(plan.columns)
+        self.n_foralls = len(plan.foralls)
+        self.window_kind = plan.window_kind
+        self.window = plan.window
+        self.vm = machine_new()
+        schema = plan.query.schema
+        self.type_members = <uint64_t*>calloc(len(schema.type_names), sizeof(uint64_t))
+        self.type_codes = <int64_t*>calloc(len(schema.type_names), sizeof(int64_t))
+        self.reads_type = any(c.column == COLUMN_TYPE for c in plan.columns) or COLUMN_TYPE in plan.ring_columns
+        for i, name in enumerate(schema.type_names):
+            self.type_members[i] = plan.type_members[i]
+            if self.reads_type:
+                self.type_codes[i] = intern(name)
+        self.locals = <Code*>calloc(self.n_members, sizeof(Code))
+        self.has_local = <uint8_t*>calloc(self.n_members, 1)
+        for i, program in enumerate(plan.locals):
+            if program is not None:
+                code_new(self.locals + i, program, intern)
+                self.has_local[i] = 1
+        self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
+        for i, column in enumerate(plan.columns):
+            self.columns[i].source = column.column
+            self.columns[i].members = column.members
+            if column.program is not None:
+                code_new(&self.columns[i].program, column.program, intern)
+            if column.column < 0:
+                self.columns[i].values = <int64_t*>calloc(CHUNK, sizeof(int64_t))
+                self.columns[i].nulls = <uint8_t*>calloc(CHUNK, 1)
+        self.foralls = <ForAll*>calloc(max(1, self.n_foralls), sizeof(ForAll))
+        for i, forall in enumerate(plan.foralls):
+            self.foralls[i].guard = forall.guard
+            code_new(&self.foralls[i].program, forall.program, intern)
+            self.foralls[i].n_elements = len(forall.elements)
+            self.foralls[i].member = ints([e[0] for e in forall.elements])
+            self.foralls[i].offset = ints([e[1] for e in forall.elements])
+            self.foralls[i].column = ints([e[2] for e in forall.elements])
+            self.foralls[i].data = <const int64_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
+            self.foralls[i].null = <const uint8_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
+        self._take_states(plan)
+        self._take_edges(plan, intern)
+        self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
+        self.indexes = <Index*>calloc(max(1, self.n_indexes), sizeof(Index))
+        for i, item in enumerate(plan.indexes):
+            self.infos[i].n_keys = len(item.keys)
+            self.infos[i].keys = ints(item.keys)
+            self.infos[i].guard = item.guard
+            self.infos[i].n_forall = len(item.forall)
+            self.infos[i].forall = ints(item.forall)
+            index_new(self.indexes + i, len(item.keys), self.states[item.state].columns)
+        most = max([self.max_outputs, self.n_columns]
+                   + [len(p.inputs) for e in plan.edges for p in (e.predicate, e.outputs) if p is not None]
+                   + [len(f.program.inputs) for f in plan.foralls])
+        self.inputs = <Input*>calloc(most + 1, sizeof(Input))
+        self.stage.bind = <int64_t**>calloc(self.n_members, sizeof(void*))
+        self.stage.out = <int64_t**>calloc(max(1, self.max_outputs), sizeof(void*))
+        self.stage.out_null = <uint8_t**>calloc(max(1, self.max_outputs), sizeof(void*))
+        self.out_values = <Vec*>calloc(self.n_members, sizeof(Vec))
+        self.out_lengths = <Vec*>calloc(self.n_members, sizeof(Vec))
+        self.chains = <Vec*>calloc(self.n_members, sizeof(Vec))
+        self.node_free = -1
+        self.sweep_at = SWEEP_BYTES
+        if self._grow_starts() < 0 or self._grow_stage(CHUNK) < 0:
+            raise MemoryError("no memory for the matcher")
+
+    def _take_states(self, plan):
+        cdef Py_ssize_t i
+        cdef State* state
+        self.states = <State*>calloc(self.n_members, sizeof(State))
+        for i, item in enumerate(plan.states):
+            state = self.states + i
+            state.repeated = item.repeated
+            state.accepting = item.accepting
+            state.registers = item.registers
+            state.outputs = item.outputs
+            state.accept_guard = item.accept_guard
+            state.n_indexes = len(item.indexes)
+            state.indexes = ints(item.indexes)
+            state.n_accept_forall = len(item.accept_forall)
+            state.accept_forall = ints(item.accept_forall)
+            state.columns = 1
+            state.birth = state.nulls = -1
+            if item.needs_birth:
+                self.has_births = True
+                state.birth = state.columns
+                state.columns += 1
+            if item.registers:
+                if item.registers > 64:
+                    raise ValueError("more than 64 registers in one state")
+                state.nulls = state.columns
+                state.columns += 1
+            state.bind = state.columns
+            state.columns += i + 1
+            state.register_base = state.columns
+            state.columns += item.registers
+            self.max_outputs = max(self.max_outputs, item.outputs)
+
+    def _take_edges(self, plan, intern):
+        cdef Py_ssize_t i
+        cdef Edge* edge
+        self.edges = <Edge*>calloc(max(1, self.n_edges), sizeof(Edge))
+        for i, item in enumerate(plan.edges):
+            edge = self.edges + i
+            edge.source = item.source
+            edge.target = item.target
+            edge.index = item.index
+            edge.n_probe = len(item.probe)
+            edge.probe = ints(item.probe)
+            if item.predicate is not None:
+                code_new(&edge.predicate, item.predicate, intern)
+                edge.has_predicate = True
+            if item.outputs is not None:
+                code_new(&edge.outputs, item.outputs, intern)
+                edge.has_outputs = True
+            edge.n_forall = len(item.forall)
+            edge.forall = ints(item.forall)
+            if self.states[item.target].end_edge == 0:
+                self.states[item.target].first_edge = i
+            self.states[item.target].end_edge = i + 1
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.n_members):
+            if self.locals != NULL:
+                code_free(self.locals + i)
+            if self.out_values != NULL:
+                free(self.out_values[i].data)
+            if self.out_lengths != NULL:
+                free(self.out_lengths[i].data)
+            if self.chains != NULL:
+                free(self.chains[i].data)
+            if self.stage.bind != NULL:
+                free(self.stage.bind[i])
+            if self.states != NULL:
+                free(self.states[i].indexes)
+                free(self.states[i].accept_forall)
+        for i in range(self.max_outputs):
+            if self.stage.out != NULL:
+                free(self.stage.out[i])
+            if self.stage.out_null != NULL:
+                free(self.stage.out_null[i])
+        for i in range(self.n_columns if self.columns != NULL else 0):
+            code_free(&self.columns[i].program)
+            free(self.columns[i].values)
+            free(self.columns[i].nulls)
+        for i in range(self.n_edges if self.edges != NULL else 0):
+            code_free(&self.edges[i].predicate)
+            code_free(&self.edges[i].outputs)
+            free(self.edges[i].probe)
+            free(self.edges[i].forall)
+        for i in range(self.n_indexes if self.indexes != NULL else 0):
+            index_free(self.indexes + i)
+            free(self.infos[i].keys)
+            free(self.infos[i].forall)
+        for i in range(self.n_foralls if self.foralls != NULL else 0):
+            code_free(&self.foralls[i].program)
+            free(self.foralls[i].member)
+            free(self.foralls[i].offset)
+            free(self.foralls[i].column)
+            free(<void*>self.foralls[i].data)
+            free(<void*>self.foralls[i].null)
+        free(self.type_members)
+        free(self.type_codes)
+        free(self.locals)
+        free(self.has_local)
+        free(self.columns)
+        free(self.edges)
+        free(self.states)
+        free(self.infos)
+        free(self.indexes)
+        free(self.foralls)
+        free(self.inputs)
+        free(self.stage.start)
+        free(self.stage.birth)
+        free(self.stage.edge)
+        free(self.stage.order)
+        free(self.stage.bind)
+        free(self.stage.out)
+        free(self.stage.out_null)
+        free(self.start_time)
+        free(self.start_position)
+        free(self.start_rows)
+        free(self.start_node)
+        free(self.node_event)
+        free(self.node_previous)
+        free(self.node_sibling)
+        free(self.out_values)
+        free(self.out_lengths)
+        free(self.chains)
+        free(self.detected.data)
+        free(self.detected_counts.data)
+        machine_free(self.vm)
+
+    # ------------------------------------------------------------------ Python's side
+
+    def process(self, batch, int64_t position, ring):
+        """Run over a batch whose first event has arrival ``position``; matches wait for :meth:`take_output`."""
+        cdef Py_ssize_t n = len(batch), i
+        cdef const int64_t[::1] time = batch.time
+        cdef const uint16_t[::1] types = batch.type
+        cdef const int64_t[::1] sequence
+        cdef const int64_t* seq = NULL
+        cdef list keep = []
+        cdef const int64_t[::1] values
+        cdef const uint8_t[::1] nulls
+        cdef const int64_t** data
+        cdef const uint8_t** null
+        if n == 0:
+            return
+        if batch.sequence is not None:
+            sequence = batch.sequence
+            seq = &sequence[0]
+        data = <const int64_t**>calloc(len(batch.columns) + 1, sizeof(void*))
+        null = <const uint8_t**>calloc(len(batch.columns) + 1, sizeof(void*))
+        try:
+            for i, column in enumerate(batch.columns):
+                values = column.view(np.int64)
+                data[i] = &values[0]
+                if batch.nulls[i] is not None:
+                    nulls = batch.nulls[i]
+                    null[i] = &nulls[0]
+            if self.n_foralls:
+                self._bind_ring(ring, keep)
+            with nogil:
+                self._run(&time[0], &types[0], seq, data, null, n, position)
+        finally:
+            free(<void*>data)
+            free(<void*>null)
+        if self.failed:
+            raise MemoryError("no memory for partial matches")
+
+    def _bind_ring(self, ring, list keep):
+        cdef const int64_t[::1] values
+        cdef const uint8_t[::1] nulls
+        cdef const uint16_t[::1] types
+        cdef int i, j
+        self.ring_mask = ring.capacity - 1
+        types = ring.arrays("type")[0]
+        keep.append(types)
+        self.ring_type = &types[0]
+        names = {COLUMN_TIME: "time", COLUMN_SEQ: "seq"}
+        for i in range(self.n_foralls):
+            for j in range(self.foralls[i].n_elements):
+                self.foralls[i].data[j] = NULL
+                self.foralls[i].null[j] = NULL
+                number = self.foralls[i].column[j]
+                if number == COLUMN_TYPE:
+                    continue
+                array, mask = ring.arrays(names.get(number, number))
+                values = array.view(np.int64)
+                keep.append(values)
+                self.foralls[i].data[j] = &values[0]
+                if number >= 0 and mask is not None:
+                    nulls = mask
+                    keep.append(nulls)
+                    self.foralls[i].null[j] = &nulls[0]
+
+    def advance(self, int64_t time, int64_t position):
+        """Move the clock: expire what can no longer match and give its memory back. ``position`` is the next event's."""
+        with nogil:
+            self._expire(time, position)
+            self._sweep()
+        if self.failed:
+            raise MemoryError("no memory for partial matches")
+
+    def clear(self):
+        """Drop every partial match."""
+        with nogil:
+            while self.first_start < self.next_start:
+                self._drop_start()
+            self._sweep()
+
+    def take_output(self):
+        """Return and empty the output: ``(values, lengths, detecting positions, matches per detecting position)``.
+
+        ``values[m]`` holds event positions of member m, one per match (-1 absent); for a Kleene member its elements one
+        match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members).
+        """
+        cdef int i
+        values, lengths = [], []
+        for i in range(self.n_members):
+            values.append(take(self.out_values + i))
+            lengths.append(take(self.out_lengths + i) if self.states[i].repeated else None)
+        self.emitted = 0
+        return values, lengths, take(&self.detected), take(&self.detected_counts)
+
+    @property
+    def first_needed(self):
+        """Position of the oldest event that a live partial match holds, or None."""
+        if self.first_start == self.next_start:
+            return None
+        return self.start_position[self.first_start & self.start_mask]
+
+    @property
+    def arithmetic_nulls(self):
+        return self.vm.arithmetic_nulls
+
+    @property
+    def rows_stored(self):
+        """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
+        cdef int64_t total = 0, j
+        cdef int i
+        for i in range(self.n_indexes):
+            for j in range(self.indexes[i].n_buckets):
+                total += self.indexes[i].buckets[j].size - self.indexes[i].buckets[j].head
+        return total
+
+    @property
+    def keys(self):
+        """Keys in all indexes."""
+        cdef int64_t total = 0
+        cdef int i
+        for i in range(self.n_indexes):
+            total += self.indexes[i].n_buckets
+        return total
+
+    @property
+    def nbytes(self):
+        """Bytes held: rows, indexes, starts, chain nodes, staging and output not yet taken."""
+        cdef int64_t total = 0
+        cdef int i
+        for i in range(self.n_indexes):
+            total += index_bytes(self.indexes + i)
+        total += (self.start_mask + 1) * 32 + self.node_capacity * 24
+        total += self.stage.capacity * (28 + 8 * self.n_members + 9 * self.max_outputs)
+        for i in range(self.n_members):
+            total += (self.out_values[i].capacity + self.out_lengths[i].capacity + self.chains[i].capacity) * 8
+        return total + (self.detected.capacity + self.detected_counts.capacity) * 8
+
+    # ------------------------------------------------------------------ growth
+
+    cdef int _grow_starts(self) noexcept nogil:
+        cdef int64_t capacity = 64 if self.start_time == NULL else (self.start_mask + 1) * 2
+        cdef int64_t* fresh[4]
+        cdef int64_t i
+        cdef int j
+        for j in range(4):
+            fresh[j] = <int64_t*>malloc(capacity * sizeof(int64_t))
+            if fresh[j] == NULL:
+                while j > 0:
+                    j -= 1
+                    free(fresh[j])
+                return -1
+        for i in range(self.first_start, self.next_start):
+            fresh[0][i & (capacity - 1)] = self.start_time[i & self.start_mask]
+            fresh[1][i & (capacity - 1)] = self.start_position[i & self.start_mask]
+            fresh[2][i & (capacity - 1)] = self.start_rows[i & self.start_mask]
+            fresh[3][i & (capacity - 1)] = self.start_node[i & self.start_mask]
+        free(self.start_time)
+        free(self.start_position)
+        free(self.start_rows)
+        free(self.start_node)
+        self.start_time, self.start_position, self.start_rows, self.start_node = fresh[0], fresh[1], fresh[2], fresh[3]
+        self.start_mask = capacity - 1
+        return 0
+
+    cdef int _grow_stage(self, int64_t needed) noexcept nogil:
+        cdef Stage* stage = &self.stage
+        cdef int64_t capacity = max(stage.capacity, CHUNK)
+        cdef int j
+        cdef bint ok = True
+        while capacity < needed:
+            capacity *= 2
+        ok = _regrow(<void**>&stage.start, capacity, 8) and ok
+        ok = _regrow(<void**>&stage.birth, capacity, 8) and ok
+        ok = _regrow(<void**>&stage.edge, capacity, 4) and ok
+        ok = _regrow(<void**>&stage.order, capacity, 8) and ok
+        for j in range(self.n_members):
+            ok = _regrow(<void**>(stage.bind + j), capacity, 8) and ok
+        for j in range(self.max_outputs):
+            ok = _regrow(<void**>(stage.out + j), capacity, 8) and ok
+            ok = _regrow(<void**>(stage.out_null + j), capacity, 1) and ok
+        if not ok:
+            return -1
+        stage.capacity = capacity
+        return 0
+
+    cdef int64_t _new_node(self, int64_t event, int64_t previous, int64_t start) noexcept nogil:
+        cdef int64_t node = self.node_free, capacity
+        if node >= 0:
+            self.node_free = self.node_sibling[node]
+        else:
+            if self.node_used == self.node_capacity:
+                capacity = max(64, self.node_capacity * 2)
+                if not (_regrow(<void**>&self.node_event, capacity, 8) and _regrow(<void**>&self.node_previous, capacity, 8)
+                        and _regrow(<void**>&self.node_sibling, capacity, 8)):
+                    return -1
+                self.node_capacity = capacity
+            node = self.node_used
+            self.node_used += 1
+        self.nodes_live += 1
+        self.node_event[node] = event
+        self.node_previous[node] = previous
+        self.node_sibling[node] = self.start_node[start & self.start_mask]
+        self.start_node[start & self.start_mask] = node
+        return node
+
+    # ------------------------------------------------------------------ expiry
+
+    cdef void _drop_start(self) noexcept nogil:
+        """Forget the oldest start: its rows are dead, its nodes free."""
+        cdef int64_t slot = self.first_start & self.start_mask, node = self.start_node[slot], following
+        self.live -= self.start_rows[slot]
+        while node >= 0:
+            following = self.node_sibling[node]
+            self.node_sibling[node] = self.node_free
+            self.node_free = node
+            self.nodes_live -= 1
+            node = following
+        self.first_start += 1
+
+    cdef inline void _expire(self, int64_t time, int64_t position) noexcept nogil:
+        """Drop the starts that an event of this time and position can no longer join."""
+        cdef int64_t slot, oldest
+        if self.window_kind == TIME:
+            # time - window without overflow: a window reaching below int64 keeps everything
+            oldest = time - self.window if time >= INT64_MIN + self.window \
+                else INT64_MIN
+            while self.first_start < self.next_start and self.start_time[self.first_start & self.start_mask] < oldest:
+                self._drop_start()
+        elif self.window_kind == EVENTS:
+            while self.first_start < self.next_start and (
+                    position - self.start_position[self.first_start & self.start_mask] >= self.window):
+                self._drop_start()
+
+    cdef void _sweep(self) noexcept nogil:
+        cdef int i
+        cdef int64_t total = 0
+        for i in range(self.n_indexes):
+            if sweep(self.indexes + i, self.first_start) < 0:
+                self.failed = 1
+            total += self.indexes[i].bytes
+        self.sweep_at = max(SWEEP_BYTES, total * 2)
+        if self.nodes_live == 0 and self.node_capacity > 4096:
+            free(self.node_event)
+            free(self.node_previous)
+            free(self.node_sibling)
+            self.node_event = self.node_previous = self.node_sibling = NULL
+            self.node_capacity = self.node_used = 0
+            self.node_free = -1
+
+    # ------------------------------------------------------------------ the run
+
+    cdef void _run(self, const int64_t* time, const uint16_t* types, const int64_t* seq, const int64_t** data,
+                   const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
+        cdef uint64_t bits[CHUNK]
+        cdef int32_t relevant[CHUNK]
+        cdef uint64_t pending
+        cdef Py_ssize_t base = 0
+        cdef int m, k, r, n_relevant, i
+        cdef int64_t total
+        while base < n and not self.failed:
+            m = <int>min(<Py_ssize_t>CHUNK, n - base)
+            n_relevant = self._masks(bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
+                                     data, null, base, m, position + base)
+            self.relevant += n_relevant
+            for r in range(n_relevant):
+                k = relevant[r]
+                self._expire(time[base + k], position + base + k)
+                self.event_birth = self.next_birth
+                self.emitted = 0
+                pending = bits[k]
+                while pending:
+                    self._bind(__builtin_ctzll(pending), k, position + base + k, time[base + k])
+                    pending &= pending - 1
+                if self.emitted:
+                    self.matches += self.emitted
+                    if push(&self.detected, position + base + k) < 0 or push(&self.detected_counts, self.emitted) < 0:
+                        self.failed = 1
+                if self.failed:
+                    return
+            total = 0
+            for i in range(self.n_indexes):
+                total += self.indexes[i].bytes
+            if total > self.sweep_at:
+                self._sweep()
+            base += m
+        self.events += n
+        self._expire(time[n - 1], position + n - 1)
+
+    cdef int _masks(self, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
+                    const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
+                    int64_t position) noexcept nogil:
+        """Event masks and event columns of a chunk; returns how many events are relevant (listed in ``relevant``)."""
+        cdef int i, k, c, n = 0, some
+        cdef uint64_t member
+        cdef Column* column
+        cdef int32_t rows[CHUNK]
+        cdef uint8_t keep[CHUNK]
+        cdef int64_t result[CHUNK]
+        cdef uint8_t result_null[CHUNK]
+        cdef int64_t* outputs[1]
+        cdef uint8_t* output_nulls[1]
+        for k in range(m):
+            bits[k] = self.type_members[types[k]]
+        for c in range(self.n_columns):
+            column = self.columns + c
+            if column.source >= 0:
+                column.data = data[column.source] + base
+                column.null = NULL if null[column.source] == NULL else null[column.source] + base
+                continue
+            column.null = NULL
+            column.data = column.values
+            if column.source == COLUMN_TIME:
+                column.data = time
+            elif column.source == COLUMN_SEQ:
+                if seq != NULL:
+                    column.data = seq
+                else:
+                    for k in range(m):
+                        column.values[k] = position + k
+            elif column.source == COLUMN_TYPE:
+                for k in range(m):
+                    column.values[k] = self.type_codes[types[k]]
+        for i in range(self.n_members):
+            if not self.has_local[i]:
+                continue
+            member = <uint64_t>1 << i
+            some = 0
+            for k in range(m):
+                rows[some] = k
+                some += (bits[k] & member) != 0
+            if some == 0:
+                continue
+            self._event_inputs(self.locals + i)
+            if run(self.vm, self.locals + i, self.inputs, rows, some, keep, NULL, NULL, 0) == 0:
+                memset(keep, 0, some)
+            for k in range(some):
+                if not keep[k]:
+                    bits[rows[k]] &= ~member
+        for k in range(m):
+            relevant[n] = k
+            n += bits[k] != 0
+        for c in range(self.n_columns):
+            column = self.columns + c
+            if column.source != COLUMN_COMPUTED:
+                continue
+            some = 0
+            for k in range(n):
+                rows[some] = relevant[k]
+                some += (bits[relevant[k]] & column.members) != 0
+            if some == 0:
+                continue
+            self._event_inputs(&column.program)
+            outputs[0] = result
+            output_nulls[0] = result_null
+            run(self.vm, &column.program, self.inputs, rows, some, NULL, outputs, output_nulls, 0)
+            for k in range(some):
+                column.values[rows[k]] = result[k]
+                column.nulls[rows[k]] = result_null[k]
+            column.null = column.nulls
+        return n
+
+    cdef inline void _event_inputs(self, const Code* program) noexcept nogil:
+        """Inputs of a program over event columns, as columns of the chunk."""
+        cdef int j
+        cdef Column* column
+        for j in range(program.n_inputs):
+            column = self.columns + program.input_number[j]
+            self.inputs[j].data = column.data
+            self.inputs[j].nulls = column.null
+            self.inputs[j].bits = NULL
+            self.inputs[j].stride = 1
+
+    cdef inline void _row_inputs(self, const Code* program, const State* source, const Bucket* bucket, int first,
+                                 int k) noexcept nogil:
+        """Inputs of an edge program: row registers from row ``first`` on, values of event ``k`` broadcast."""
+        cdef int j, number
+        cdef Column* column
+        for j in range(program.n_inputs):
+            number = program.input_number[j]
+            if program.input_kind[j] == EVENT:
+                column = self.columns + number
+                self.inputs[j].data = column.data + k
+                self.inputs[j].nulls = NULL if column.null == NULL else column.null + k
+                self.inputs[j].bits = NULL
+                self.inputs[j].stride = 0
+            else:
+                self.inputs[j].data = (
+                    bucket.data + <int64_t>(source.register_base + number) * bucket.capacity + first)
+                self.inputs[j].nulls = NULL
+                self.inputs[j].bits = bucket.data + <int64_t>source.nulls * bucket.capacity + first
+                self.inputs[j].bit = number
+                self.inputs[j].stride = 1
+
+    cdef void _bind(self, int member, int k, int64_t position, int64_t time) noexcept nogil:
+        """Bind event ``k`` of the chunk to ``member`` in every way: stage, merge, commit."""
+        cdef State* state = self.states + member
+        cdef Stage* stage = &self.stage
+        cdef int e, parts = 0
+        cdef int64_t before, j
+        stage.size = 0
+        for e in range(state.first_edge, state.end_edge):
+            before = stage.size
+            if self.edges[e].source < 0:
+                self._stage_start(e, k, position, time)
+            else:
+                self._probe(e, k)
+            parts += stage.size > before
+            if self.failed:
+                return
+        if stage.size == 0:
+            return
+        if parts > 1:
+            self._merge()
+            for j in range(stage.size):
+                self._commit(member, stage.order[j], position)
+        else:
+            for j in range(stage.size):
+                self._commit(member, j, position)
+
+    cdef void _stage_start(self, int e, int k, int64_t position, int64_t time) noexcept nogil:
+        """Stage the row of a match that begins with event ``k``."""
+        cdef Edge* edge = self.edges + e
+        cdef Stage* stage = &self.stage
+        cdef int64_t ordinal = self.next_start - 1
+        cdef int j
+        cdef uint8_t keep[1]
+        if edge.has_predicate:
+            self._row_inputs(&edge.predicate, NULL, NULL, 0, k)
+            if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
+                return
+        if ordinal < self.first_start or self.start_position[ordinal & self.start_mask] != position:
+            if self.next_start - self.first_start > self.start_mask and self._grow_starts() < 0:
+                self.failed = 1
+                return
+            ordinal = self.next_start
+            self.next_start += 1
+            self.start_time[ordinal & self.start_mask] = time
+            self.start_position[ordinal & self.start_mask] = position
+            self.start_rows[ordinal & self.start_mask] = 0
+            self.start_node[ordinal & self.start_mask] = -1
+        stage.start[0] = ordinal
+        stage.birth[0] = -1
+        stage.edge[0] = e
+        for j in range(edge.target + 1):
+            stage.bind[j][0] = -1
+        if edge.has_outputs:
+            self._row_inputs(&edge.outputs, NULL, NULL, 0, k)
+            run(self.vm, &edge.outputs, self.inputs, NULL, 1, NULL, stage.out, stage.out_null, 0)
+        stage.size = 1
+
+    cdef void _probe(self, int e, int k) noexcept nogil:
+        """Stage a child for every row of the edge's index that event ``k`` extends."""
+        cdef Edge* edge = self.edges + e
+        cdef Index* index = self.indexes + edge.index
+        cdef State* source = self.states + edge.source
+        cdef Stage* stage = &self.stage
+        cdef Column* column
+        cdef Bucket* bucket
+        cdef int64_t key[64]
+        cdef int64_t number, size, live_from = self.first_start
+        cdef const int64_t* from_
+        cdef int64_t* to
+        cdef const int64_t* start
+        cdef int32_t rows[CHUNK]
+        cdef uint8_t keep[CHUNK]
+        cdef int j, i, n, m, first, end, dead = 0
+        for j in range(edge.n_probe):
+            column = self.columns + edge.probe[j]
+            if column.null != NULL and column.null[k]:
+                return
+            key[j] = column.data[k]
+        if index.n_buckets == 0:
+            return
+        number = find(index, key)
+        if number < 0:
+            return
+        bucket = index.buckets + number
+        start = bucket.data
+        while bucket.head < bucket.size and start[bucket.head] < live_from:
+            bucket.head += 1
+        end = bucket.size
+        if source.birth >= 0:  # rows that this very event made stand at the end
+            from_ = bucket.data + <int64_t>source.birth * bucket.capacity
+            while end > bucket.head and from_[end - 1] >= self.event_birth:
+                end -= 1
+        self.rows_visited += end - bucket.head
+        first = bucket.head
+        while first < end:
+            m = min(CHUNK, end - first)
+            n = 0
+            if edge.has_predicate:
+                self._row_inputs(&edge.predicate, source, bucket, first, k)
+                if run(self.vm, &edge.predicate, self.inputs, NULL, m, keep, NULL, NULL, 0) == 0:
+                    first += m
+                    continue
+                for i in range(m):
+                    rows[n] = i
+                    n += keep[i] & (start[first + i] >= live_from)
+            else:
+                for i in range(m):
+                    rows[n] = i
+                    n += start[first + i] >= live_from
+                dead += m - n
+            if n == 0:
+                first += m
+                continue
+            size = stage.size
+            if size + n > stage.capacity and self._grow_stage(size + n) < 0:
+                self.failed = 1
+                return
+            for i in range(n):
+                stage.start[size + i] = start[first + rows[i]]
+                stage.edge[size + i] = e
+            if source.birth >= 0:
+                from_ = bucket.data + <int64_t>source.birth * bucket.capacity + first
+                for i in range(n):
+                    stage.birth[size + i] = from_[rows[i]]
+            for j in range(edge.source + 1):
+                from_ = bucket.data + <int64_t>(source.bind + j) * bucket.capacity + first
+                to = stage.bind[j] + size
+                for i in range(n):
+                    to[i] = from_[rows[i]]
+            for j in range(edge.source + 1, edge.target + 1):
+                to = stage.bind[j] + size
+                for i in range(n):
+                    to[i] = -1
+            if edge.has_outputs:
+                self._row_inputs(&edge.outputs, source, bucket, first, k)
+                run(self.vm, &edge.outputs, self.inputs, rows, n, NULL, stage.out, stage.out_null, size)
+            stage.size += n
+            first += m
+        if dead * 2 > bucket.size - bucket.head and dead > 8:
+            compact(index, bucket, live_from)
+
+    cdef void _merge(self) noexcept nogil:
+        """Order the staged rows by their parents' births; each edge's run is ascending already (bottom-up merge)."""
+        cdef Stage* stage = &self.stage
+        cdef int64_t n = stage.size, i = 0, j, k, out = 0, run_end, left, right
+        # Insertion of run after run: few runs (edges into one member), each sorted.
+        for i in range(n):
+            stage.order[i] = i
+        run_end = 1
+        while run_end < n and stage.edge[run_end] == stage.edge[run_end - 1]:
+            run_end += 1
+        while run_end < n:
+            j = run_end
+            while j < n and stage.edge[j] == stage.edge[run_end]:
+                j += 1
+            if stage.birth[run_end] < stage.birth[stage.order[run_end - 1]]:
+                self._merge_runs(run_end, j)
+            run_end = j
+
+    cdef void _merge_runs(self, int64_t middle, int64_t end) noexcept nogil:
+        """Merge ``order[:middle]`` with ``order[middle:end]`` from the back; ``start`` of unused rows is the scratch."""
+        cdef Stage* stage = &self.stage
+        cdef int64_t left = middle - 1, right = end - 1, to = end - 1, i
+        cdef int64_t* scratch
+        if stage.size * 2 > stage.capacity and self._grow_stage(stage.size * 2) < 0:
+            self.failed = 1
+            return
+        scratch = stage.order + stage.size
+        for i in range(middle, end):
+            scratch[i - middle] = stage.order[i]
+        while right >= middle:
+            if left >= 0 and stage.birth[stage.order[left]] > stage.birth[scratch[right - middle]]:
+                stage.order[to] = stage.order[left]
+                left -= 1
+            else:
+                stage.order[to] = scratch[right - middle]
+                right -= 1
+            to -= 1
+
+    cdef void _commit(self, int member, int64_t j, int64_t position) noexcept nogil:
+        """Make staged child ``j`` a row of ``member``'s indexes, or a match, or both."""
+        cdef State* state = self.states + member
+        cdef Stage* stage = &self.stage
+        cdef Edge* edge = self.edges + stage.edge[j]
+        cdef IndexInfo* info
+        cdef Index* index
+        cdef Bucket* bucket
+        cdef int64_t key[64]
+        cdef int64_t number, row, nulls = 0, capacity
+        cdef int64_t* data
+        cdef int i, c, o
+        cdef bint stored = False
+        if state.repeated:
+            stage.bind[member][j] = self._new_node(position, stage.bind[member][j], stage.start[j])
+            if stage.bind[member][j] < 0:
+                self.failed = 1
+                return
+        else:
+            stage.bind[member][j] = position
+        for i in range(edge.n_forall):
+            if not self._holds(edge.forall[i], j):
+                return
+        if state.accepting and self._guard(state.accept_guard, j):
+            for i in range(state.n_accept_forall):
+                if not self._holds(state.accept_forall[i], j):
+                    break
+            else:
+                self._emit(member, j)
+        if state.n_indexes == 0:
+            return
+        for i in range(state.registers):
+            nulls |= <int64_t>(<uint64_t>stage.out_null[i][j] << i)
+        for i in range(state.n_indexes):
+            info = self.infos + state.indexes[i]
+            if not self._guard(info.guard, j):
+                continue
+            for c in range(info.n_forall):
+                if not self._holds(info.forall[c], j):
+                    break
+            else:
+                for c in range(info.n_keys):
+                    o = info.keys[c]
+                    if stage.out_null[o][j]:
+                        break
+                    key[c] = stage.out[o][j]
+                else:
+                    index = self.indexes + state.indexes[i]
+                    number = find_or_add(index, key)
+                    row = -1 if number < 0 else append(index, number, self.first_start)
+                    if row < 0:
+                        self.failed = 1
+                        return
+                    bucket = index.buckets + number
+                    data = bucket.data + row
+                    capacity = bucket.capacity
+                    data[0] = stage.start[j]
+                    if state.birth >= 0:
+                        data[state.birth * capacity] = self.next_birth
+                    if state.nulls >= 0:
+                        data[state.nulls * capacity] = nulls
+                    for c in range(member + 1):
+                        data[(state.bind + c) * capacity] = stage.bind[c][j]
+                    for c in range(state.registers):
+                        data[(state.register_base + c) * capacity] = stage.out[c][j]
+                    stored = True
+        if stored:
+            self.next_birth += 1
+            self.rows_created += 1
+            self.start_rows[stage.start[j] & self.start_mask] += 1
+            self.live += 1
+            if self.live > self.peak:
+                self.peak = self.live
+
+    cdef inline bint _guard(self, int output, int64_t j) noexcept nogil:
+        """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
+        return output < 0 or (self.stage.out[output][j] != 0 and not self.stage.out_null[output][j])
+
+    cdef int64_t _elements(self, int member, int64_t j) noexcept nogil:
+        """Write the elements of a staged row's Kleene member, oldest first, to ``chains[member]``; returns how many."""
+        cdef Vec* chain = self.chains + member
+        cdef int64_t node = self.stage.bind[member][j], low, high, swap
+        chain.size = 0
+        while node >= 0:
+            if push(chain, self.node_event[node]) < 0:
+                self.failed = 1
+                return 0
+            node = self.node_previous[node]
+        low = 0
+        high = chain.size - 1
+        while low < high:
+            swap = chain.data[low]
+            chain.data[low] = chain.data[high]
+            chain.data[high] = swap
+            low += 1
+            high -= 1
+        return chain.size
+
+    cdef bint _holds(self, int number, int64_t j) noexcept nogil:
+        """Whether for-all condition ``number`` holds for every i of staged row ``j``."""
+        cdef ForAll* item = self.foralls + number
+        cdef Stage* stage = &self.stage
+        cdef int64_t low = INT64_MIN, high = INT64_MAX, first, slot
+        cdef int i, e, n, kept
+        cdef int64_t* values
+        cdef uint8_t* nulls
+        cdef uint8_t keep[CHUNK]
+        cdef Code* program = &item.program
+        if not self._guard(item.guard, j):
+            return True
+        for e in range(item.n_elements):
+            low = max(low, -<int64_t>item.offset[e])
+            high = min(high, self._elements(item.member[e], j) - item.offset[e])
+        values = <int64_t*>malloc(max(1, item.n_elements) * CHUNK * sizeof(int64_t))
+        nulls = <uint8_t*>malloc(max(1, item.n_elements) * CHUNK)
+        if values == NULL or nulls == NULL:
+            free(values)
+            free(nulls)
+            self.failed = 1
+            return False
+        first = low
+        kept = n = 0
+        while first < high and kept == n:
+            n = <int>min(<int64_t>CHUNK, high - first)
+            for e in range(item.n_elements):
+                for i in range(n):
+                    slot = self.chains[item.member[e]].data[first + i + item.offset[e]] & self.ring_mask
+                    if item.column[e] == COLUMN_TYPE:
+                        values[e * CHUNK + i] = self.type_codes[self.ring_type[slot]]
+                    else:
+                        values[e * CHUNK + i] = item.data[e][slot]
+                    nulls[e * CHUNK + i] = 0 if item.null[e] == NULL else item.null[e][slot]
+            for i in range(program.n_inputs):
+                e = program.input_number[i]
+                self.inputs[i].bits = NULL
+                if program.input_kind[i] == ELEM:
+                    self.inputs[i].data = values + e * CHUNK
+                    self.inputs[i].nulls = nulls + e * CHUNK
+                    self.inputs[i].stride = 1
+                else:
+                    self.inputs[i].data = stage.out[e] + j
+                    self.inputs[i].nulls = stage.out_null[e] + j
+                    self.inputs[i].stride = 0
+            kept = run(self.vm, program, self.inputs, NULL, n, keep, NULL, NULL, 0)
+            first += n
+        free(values)
+        free(nulls)
+        return kept == n
+
+    cdef void _emit(self, int member, int64_t j) noexcept nogil:
+        """Write staged row ``j``, a complete match, to the output."""
+        cdef int m
+        cdef int64_t i, count, bound
+        for m in range(self.n_members):
+            if self.states[m].repeated:
+                count = self._elements(m, j) if m <= member else 0
+                for i in range(count):
+                    if push(self.out_values + m, self.chains[m].data[i]) < 0:
+                        self.failed = 1
+                if push(self.out_lengths + m, count) < 0:
+                    self.failed = 1
+            else:
+                bound = self.stage.bind[m][j] if m <= member else -1
+                if push(self.out_values + m, bound) < 0:
+                    self.failed = 1
+        self.emitted += 1
+
+
+cdef bint _regrow(void** data, int64_t capacity, int width) noexcept nogil:
+    """Reallocate an array; False without memory (the old one stays)."""
+    cdef void* grown = realloc(data[0], capacity * width)
+    if grown == NULL:
+        return False
+    data[0] = grown
+    return True

@@ -1,0 +1,41 @@
+# Tier-0 predicate evaluator: the structs that the matcher fills. See predicate.pyx.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+cdef enum:
+    CHUNK = 256        # rows a program runs over at once
+    MAX_REGISTERS = 48
+
+
+cdef struct Input:
+    const int64_t* data      # 8-byte values (int64, or float64 bits)
+    const uint8_t* nulls     # one byte a row, or NULL
+    const int64_t* bits      # null bit words of rows, or NULL
+    int32_t bit              # which bit of ``bits``
+    int32_t stride           # 1 column, 0 broadcast
+
+
+cdef struct Code:
+    int32_t* code            # instructions, six int32 each; NULL = no program
+    int64_t* constants
+    uint8_t* constant_nulls
+    int32_t n_inputs
+    int32_t* input_kind
+    int32_t* input_number
+
+
+cdef struct Machine:
+    int64_t* values          # [MAX_REGISTERS][CHUNK]
+    uint8_t* nulls           # [MAX_REGISTERS][CHUNK]
+    uint8_t* ones            # [CHUNK] all 1
+    const int64_t* data[48]
+    const uint8_t* null[48]
+    int32_t step[48]
+    int64_t arithmetic_nulls # overflows and integer divisions by zero so far
+
+
+cdef Machine* machine_new() except NULL
+cdef void machine_free(Machine* vm) noexcept
+cdef int code_new(Code* out, object program, object intern) except -1
+cdef void code_free(Code* code) noexcept
+cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_t* rows, int n,
+             uint8_t* keep, int64_t** outputs, uint8_t** output_nulls, int64_t offset) noexcept nogil

@@ -1,0 +1,1 @@
+OPCODES: tuple[str, ...]

@@ -1,0 +1,76 @@
+# The row store: hash indexes whose buckets are contiguous struct-of-arrays blocks. See store.pyx.
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
+
+cdef struct Bucket:
+    int64_t* data            # block: column j of row r at data[j * capacity + r]
+    int32_t head             # rows before it are dead
+    int32_t size             # rows used, dead ones included
+    int32_t capacity
+    int32_t pad
+
+
+cdef struct Index:
+    int32_t words            # int64 words of a key; 0 = a single bucket
+    int32_t columns          # columns of a row; column 0 is the start ordinal
+    int64_t* keys            # [buckets][words]
+    Bucket* buckets
+    int64_t n_buckets
+    int64_t bucket_capacity
+    int32_t* slots           # open addressing: bucket number or -1
+    uint64_t slot_mask
+    int64_t bytes            # of the blocks
+
+
+cdef inline uint64_t hash_words(const int64_t* key, int words) noexcept nogil:
+    cdef uint64_t h = 0x9E3779B97F4A7C15ULL
+    cdef int i
+    for i in range(words):
+        h = (h ^ <uint64_t>key[i]) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 32
+    return h
+
+
+cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
+    """Number of the bucket of ``key``, or -1."""
+    cdef uint64_t slot
+    cdef int32_t bucket
+    cdef const int64_t* known
+    cdef int i, words = index.words
+    if words == 0:
+        return 0 if index.n_buckets else -1
+    slot = hash_words(key, words) & index.slot_mask
+    while True:
+        bucket = index.slots[slot]
+        if bucket < 0:
+            return -1
+        known = index.keys + <int64_t>bucket * words
+        for i in range(words):
+            if known[i] != key[i]:
+                break
+        else:
+            return bucket
+        slot = (slot + 1) & index.slot_mask
+
+
+cdef int index_new(Index* index, int words, int columns) except -1
+cdef void index_free(Index* index) noexcept
+cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil
+cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
+cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
+cdef int sweep(Index* index, int64_t first_live) noexcept nogil
+cdef int64_t index_bytes(const Index* index) noexcept nogil
+
+
+cdef inline int64_t append(Index* index, int64_t number, int64_t first_live) noexcept nogil:
+    """Make a row at the end of a bucket; returns its place in the block, or -1 without memory."""
+    cdef Bucket* bucket = index.buckets + number
+    FC_CHECK(0 <= number < index.n_buckets)
+    if bucket.size == bucket.capacity and make_room(index, bucket, first_live) < 0:
+        return -1
+    FC_CHECK(bucket.size < bucket.capacity)
+    bucket.size += 1
+    return bucket.size - 1

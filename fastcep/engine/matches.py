@@ -1,0 +1,124 @@
+"""Matches: what the engine found in one call, in the defined order, exported as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.engine.returns import Bindings
+from fastcep.errors import ValidationError
+from fastcep.query import ast
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMatches:
+    """Matches of one query: ``bindings`` hold sequence numbers; ``detected`` and ``times`` are one per detecting event.
+
+    Attributes
+    ----------
+    counts
+        int64, matches per detecting event.
+    detected
+        int64, arrival position of each detecting event.
+    times
+        int64 ns, its time.
+    returned
+        RETURN columns by name.
+    """
+
+    query: ast.Query
+    bindings: Bindings
+    detected: Ints
+    counts: Ints
+    times: Ints
+    returned: Mapping[str, Any] = field(default_factory=dict)
+
+    def columns(self) -> dict[str, Any]:
+        """Arrow arrays by column name."""
+        n = self.bindings.n
+        name = pa.array([self.query.name])
+        out: dict[str, Any] = {
+            "query": pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), name),
+            "window_id": pa.nulls(n, pa.int64()),
+            "detected_at": pa.array(np.repeat(self.times, self.counts).view("datetime64[ns]")).cast(
+                pa.timestamp("ns", "UTC")
+            ),
+        }
+        for number, member in enumerate(self.query.pattern.members):
+            values, lengths = self.bindings.values[number], self.bindings.lengths[number]
+            if lengths is not None:
+                offsets = np.zeros(n + 1, np.int64)
+                np.cumsum(lengths, out=offsets[1:])
+                out[member.variable] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+            elif member.minimum == 0:
+                absent = values < 0
+                out[member.variable] = pa.array(values, mask=absent if absent.any() else None)
+            else:
+                out[member.variable] = pa.array(values)
+        out.update(self.returned)
+        return out
+
+
+class Matches:
+    """The matches of one engine call.
+
+    They come by detecting event, then query (in the order given to the engine), then birth order. Nothing is copied until
+    :meth:`to_arrow`.
+    """
+
+    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+        self._parts = tuple(parts)
+
+    def __len__(self) -> int:
+        return sum(part.bindings.n for part in self._parts)
+
+    def __repr__(self) -> str:
+        return f"Matches({', '.join(f'{name}: {count:,}' for name, count in self.counts().items())})"
+
+    def counts(self) -> dict[str, int]:
+        """Number of matches by query name."""
+        return {part.query.name: part.bindings.n for part in self._parts}
+
+    def query(self, name: str) -> Matches:
+        """The matches of one query.
+
+        Raises
+        ------
+        ValidationError
+            If the engine has no query of this name.
+        """
+        for part in self._parts:
+            if part.query.name == name:
+                return Matches([part])
+        raise ValidationError(f"no query named {name!r}; the engine runs {', '.join(map(repr, self.counts()))}")
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table.
+
+        Columns: ``query`` (dictionary), ``window_id`` (int64, null without explicit windows), ``detected_at``
+        (timestamp[ns, UTC]), one per variable (int64 sequence number, null when untaken; large_list<int64> for a Kleene
+        variable), then the RETURN columns. With several queries a column that a query does not have is null.
+        """
+        if len(self._parts) == 1:
+            return pa.table(self._parts[0].columns())
+        tables = [pa.table(part.columns()).cast(_plain(part)) for part in self._parts]
+        whole = pa.concat_tables(tables, promote_options="default")
+        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self._parts])
+        order = np.argsort(detected, kind="stable")
+        return whole.take(pa.array(order))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _plain(part: QueryMatches) -> pa.Schema:
+    """The table's schema with the query's name as a plain string, which can be concatenated."""
+    schema = pa.table(part.columns()).schema
+    return schema.set(0, pa.field("query", pa.string()))

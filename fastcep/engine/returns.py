@@ -1,0 +1,180 @@
+"""RETURN: evaluate its expressions over the matches of one batch, vectorised, reading attributes from the event ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep._core.evaluate import evaluate
+from fastcep.events import EventRing, StringTable
+from fastcep.plan.bytecode import Compiler
+from fastcep.plan.ir import Op
+from fastcep.plan.rewrite import Edge, step
+from fastcep.plan.translate import Translator
+from fastcep.query import ast
+
+Ints = npt.NDArray[np.int64]
+Nulls = npt.NDArray[np.uint8]
+Values = tuple[Ints, Nulls]
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """Bound events of ``n`` matches: per member positions; for a Kleene member elements one match after the other.
+
+    ``values[m]`` is int64[n] with -1 for an untaken optional, or int64[sum(lengths[m])]; ``lengths[m]`` int64[n] or None.
+    """
+
+    n: int
+    values: list[Ints]
+    lengths: list[Ints | None]
+
+
+class Returns:
+    """The RETURN columns of one query.
+
+    Parameters
+    ----------
+    query
+        The query.
+    ring, strings
+        Where attributes and string codes live.
+    type_codes
+        int64 per type id, the code of the type's name.
+    """
+
+    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints) -> None:
+        self.query = query
+        self.ring = ring
+        self.strings = strings
+        self.type_codes = type_codes
+        self.translate = Translator(query)
+        self.arithmetic_nulls = 0
+
+    def columns(self, bindings: Bindings) -> dict[str, Any]:
+        """Arrow arrays by output name."""
+        out: dict[str, Any] = {}
+        for item in self.query.returns:
+            if isinstance(item.expression, ast.AttributeList):
+                out[item.name] = self._list(item.expression, bindings)
+                continue
+            expr = self.translate(item.expression)
+            values, nulls = self._evaluate(expr, lambda leaf: self._quantity(leaf, bindings), bindings.n)
+            out[item.name] = self._arrow(expr.dtype, values, nulls)
+        return out
+
+    def _arrow(self, dtype: str, values: Ints, nulls: Nulls) -> Any:
+        if dtype == "s":
+            return self.strings.decode(values, nulls)
+        mask = nulls.astype(bool)
+        typed: Any = values.view(np.float64) if dtype == "f" else values.astype(bool) if dtype == "b" else values
+        return pa.array(typed, mask=mask if mask.any() else None)
+
+    def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
+        member = self.translate.members[node.variable]
+        lengths = bindings.lengths[member]
+        assert lengths is not None
+        dtype = self.translate.dtype(member, node.name)
+        values, nulls = self._gather(member, node.name, dtype, bindings.values[member])
+        offsets = np.zeros(bindings.n + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), self._arrow(dtype, values, nulls))
+
+    def _evaluate(self, expr: Op, leaf: Callable[[Op], Values], n: int) -> Values:
+        inputs: list[Op] = []
+
+        def resolve(node: Op) -> tuple[str, int] | None:
+            if node.args or node.name == "const":
+                return None
+            if node not in inputs:
+                inputs.append(node)
+            return ("event", inputs.index(node))
+
+        compiler = Compiler(resolve)
+        compiler.store(0, expr)
+        program = compiler.finish()
+        columns = [leaf(node) for node in inputs]
+        values, nulls, counted = evaluate(
+            program, self.strings.intern, [v for v, _ in columns], [m for _, m in columns], n
+        )
+        self.arithmetic_nulls += counted
+        return values, nulls
+
+    def _gather(self, member: int, attr: str, dtype: str, positions: Ints) -> Values:
+        """Attribute of the events at ``positions`` (-1 gives null), by type where a union keeps it in several columns."""
+        nulls = (positions < 0).astype(np.uint8)
+        values = np.zeros(len(positions), np.int64)
+        here = np.flatnonzero(positions >= 0)
+        if not len(here):
+            return values, nulls
+        at = positions[here]
+        if attr in ("time", "seq"):
+            values[here] = self.ring.take(attr, at)[0]
+            return values, nulls
+        types = self.ring.take("type", at)[0]
+        if attr == "type":
+            values[here] = self.type_codes[types]
+            return values, nulls
+        schema = self.query.schema
+        columns = {name: schema.column_of(name, attr) for name in self.query.pattern.members[member].types}
+        for column in set(columns.values()):
+            own = np.array([columns.get(name) == column for name in schema.type_names])[types]
+            found, missing = self.ring.take(column, at[own])
+            values[here[own]] = np.ascontiguousarray(found).view(np.int64)
+            if missing is not None:
+                nulls[here[own]] = missing
+        return values, nulls
+
+    def _quantity(self, leaf: Op, bindings: Bindings) -> Values:
+        kind, member, extra, attr = leaf.data
+        lengths, values = bindings.lengths[member], bindings.values[member]
+        none = np.zeros(bindings.n, np.uint8)
+        if lengths is None:
+            if kind == "count":
+                return (values >= 0).astype(np.int64), none
+            return self._gather(member, attr, leaf.dtype, values)
+        if kind == "count":
+            return lengths, none
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        if kind in ("first", "last", "at"):
+            at = starts + extra if kind != "last" else ends - 1
+            inside = (at >= starts) & (at < ends)
+            positions = np.full(bindings.n, -1, np.int64)
+            positions[inside] = values[at[inside]]
+            return self._gather(member, attr, leaf.dtype, positions)
+        return self._aggregate(leaf, starts, lengths, self._gather(member, attr, extra, values))
+
+    def _aggregate(self, leaf: Op, starts: Ints, lengths: Ints, elements: Values) -> Values:
+        """Running aggregates, one element of every match at a time, by the same operations as in the engine."""
+        member, raw, attr = leaf.data[1], leaf.data[2], leaf.data[3]
+        n = len(lengths)
+        leaves = {kind: Op("q", dtype, (), (kind, member, raw, attr)) for kind, dtype in
+                  (("known", "i"), (leaf.data[0], leaf.dtype), ("mean", "f"))}  # fmt: skip
+        if leaf.data[0] != "m2":
+            leaves.pop("mean") if leaf.data[0] != "mean" else None
+        state: dict[Op, Values] = {
+            op: (np.zeros(n, np.int64), np.full(n, kind != "known", np.uint8)) for kind, op in leaves.items()
+        }
+        for number in range(int(lengths.max(initial=0))):
+            rows = np.flatnonzero(lengths > number)
+            at = starts[rows] + number
+            value = elements[0][at], elements[1][at]
+            before = {op: (values[rows], nulls[rows]) for op, (values, nulls) in state.items()}
+
+            def input_of(node: Op, value: Values = value, before: dict[Op, Values] = before) -> Values:
+                return value if node.name == "event" else before[node]
+
+            for op in state:
+                new = step(op, Edge(member, member))
+                values, nulls = self._evaluate(new, input_of, len(rows))
+                state[op][0][rows], state[op][1][rows] = values, nulls
+        return state[leaf]
+
+
+__all__ = ["Bindings", "Returns"]

@@ -1,0 +1,127 @@
+"""Turn checked conditions of the AST into plan expressions over the *state view*: quantities and elements."""
+
+from __future__ import annotations
+
+from fastcep.plan.ir import DTYPES, Op, compare, const, promote, quantity, to_float
+from fastcep.query import ast
+from fastcep.query.types import type_of
+
+_COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
+            ">": ("lt", True), ">=": ("le", True)}  # fmt: skip
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}
+
+
+class Translator:
+    """Translate expressions of one query.
+
+    Parameters
+    ----------
+    query
+        The checked query; member numbers are the positions in its SEQ.
+    """
+
+    def __init__(self, query: ast.Query) -> None:
+        self.query = query
+        self.members = {member.variable: number for number, member in enumerate(query.pattern.members)}
+
+    def __call__(self, node: ast.Expr) -> Op:
+        """Return ``node`` as an expression over quantities (``q``) and elements (``elem``)."""
+        match node:
+            case ast.Literal(value=value):
+                if isinstance(value, bool):
+                    return const(value, "b")
+                kind = {int: "i", float: "f", str: "s"}.get(type(value), "i")
+                return const(value, kind)
+            case ast.DurationLiteral(nanoseconds=value):
+                return const(value, "i")
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Aggregate():
+                return self._aggregate(node)
+            case ast.Unary(operator="NOT", operand=operand):
+                return Op("not", "b", (self(operand),))
+            case ast.Unary(operand=operand):
+                value = self(operand)
+                return Op("neg_f" if value.dtype == "f" else "neg_i", value.dtype, (value,))
+            case ast.Binary():
+                return self._binary(node)
+            case ast.Membership(operand=operand, values=values, negated=negated):
+                item = self(operand)
+                result: Op | None = None
+                for value in values:
+                    test = compare("eq", item, self(value))
+                    result = test if result is None else Op("or", "b", (result, test))
+                assert result is not None, "the checker refuses an empty set"
+                return Op("not", "b", (result,)) if negated else result
+            case ast.Between(operand=operand, low=low, high=high):
+                item = self(operand)
+                above, below = compare("le", self(low), item), compare("le", item, self(high))
+                return Op("and", "b", (above, below))
+            case ast.Call(function=function, arguments=arguments):
+                return self._call(function, [self(argument) for argument in arguments])
+        raise AssertionError(f"no translation of {type(node).__name__}")
+
+    def dtype(self, member: int, name: str) -> str:
+        """Physical type of attribute ``name`` of ``member``."""
+        item = self.query.pattern.members[member]
+        index = ast.Index("first") if item.repeated else None
+        return DTYPES[type_of(ast.Attribute(item.variable, name, index), self.query)]
+
+    def _attribute(self, node: ast.Attribute) -> Op:
+        member = self.members[node.variable]
+        dtype = self.dtype(member, node.name)
+        index = node.index
+        if index is None:
+            return quantity("first", dtype, member, 0, node.name)
+        if index.kind == "relative":
+            return Op("elem", dtype, (), (member, index.offset, node.name))
+        if index.kind == "last":
+            return quantity("last", dtype, member, 0, node.name)
+        if index.kind == "first" or index.offset == 0:
+            return quantity("first", dtype, member, 0, node.name)
+        return quantity("at", dtype, member, index.offset, node.name)
+
+    def _aggregate(self, node: ast.Aggregate) -> Op:
+        member = self.members[node.variable]
+        if node.name is None:
+            return quantity("count", "i", member)
+        name = node.name
+        dtype = self.dtype(member, name)
+        known = quantity("known", "i", member, dtype, name)
+        if node.function == "COUNT":
+            return known
+        if node.function in ("SUM", "MIN", "MAX"):
+            return quantity(node.function.lower(), dtype, member, dtype, name)
+        if node.function == "AVG":
+            return Op("div_f", "f", (to_float(quantity("sum", dtype, member, dtype, name)), to_float(known)))
+        return Op("stddev", "f", (quantity("m2", "f", member, dtype, name), known))
+
+    def _binary(self, node: ast.Binary) -> Op:
+        left, right = self(node.left), self(node.right)
+        if node.operator in ("AND", "OR"):
+            return Op(node.operator.lower(), "b", (left, right))
+        if node.operator in _COMPARE:
+            name, swap = _COMPARE[node.operator]
+            return compare(name, right, left) if swap else compare(name, left, right)
+        if node.operator in ("/", "^"):
+            return Op("div_f" if node.operator == "/" else "pow_f", "f", (to_float(left), to_float(right)))
+        left, right = promote(left, right)
+        return Op(f"{_ARITHMETIC[node.operator]}_{left.dtype}", left.dtype, (left, right))
+
+    def _call(self, function: str, args: list[Op]) -> Op:
+        if function in ("sqrt", "exp", "log"):
+            return Op(function, "f", (to_float(args[0]),))
+        if function == "abs":
+            return Op("abs_" + args[0].dtype, args[0].dtype, (args[0],))
+        if function == "floor":
+            return args[0] if args[0].dtype == "i" else Op("floor", "f", (args[0],))
+        if function == "avg":
+            total = to_float(args[0])
+            for arg in args[1:]:
+                total = Op("add_f", "f", (total, to_float(arg)))
+            return Op("div_f", "f", (total, const(float(len(args)), "f")))
+        dtype = "f" if any(arg.dtype == "f" for arg in args) else "i"
+        result = args[0] if dtype == "i" else to_float(args[0])
+        for arg in args[1:]:
+            result = Op(f"{function}_{dtype}", dtype, (result, arg if dtype == "i" else to_float(arg)))
+        return result
