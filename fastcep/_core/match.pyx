@@ -16,7 +16,7 @@ the appends it causes; nothing is allocated per event once the buffers have grow
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -84,6 +84,8 @@ cdef struct Edge:
 cdef struct State:
     bint repeated
     bint accepting
+    bint only_accepts        # children are matches and nothing else, without a condition
+    bint only_stores         # children go to one index, without a condition
     int32_t registers
     int32_t outputs
     int32_t accept_guard
@@ -131,16 +133,22 @@ cdef struct Stage:           # children of one (event, member), before they are 
     uint8_t** out_null
 
 
-cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
-    cdef int64_t capacity
+cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
+    cdef int64_t capacity = max(64, vec.capacity)
     cdef void* grown
-    if vec.size == vec.capacity:
-        capacity = max(64, vec.capacity * 2)
-        grown = realloc(vec.data, capacity * sizeof(int64_t))
-        if grown == NULL:
-            return -1
-        vec.data = <int64_t*>grown
-        vec.capacity = capacity
+    while capacity < needed:
+        capacity *= 2
+    grown = realloc(vec.data, capacity * sizeof(int64_t))
+    if grown == NULL:
+        return -1
+    vec.data = <int64_t*>grown
+    vec.capacity = capacity
+    return 0
+
+
+cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
+    if vec.size == vec.capacity and reserve(vec, vec.size + 1) < 0:
+        return -1
     vec.data[vec.size] = value
     vec.size += 1
     return 0
@@ -379,6 +387,15 @@ cdef class Matcher:
             if self.states[item.target].end_edge == 0:
                 self.states[item.target].first_edge = i
             self.states[item.target].end_edge = i + 1
+        single = not any(item.repeated for item in plan.states)
+        for i, item in enumerate(plan.states):
+            simple = not item.repeated and not any(e.forall for e in plan.edges if e.target == i)
+            self.states[i].only_accepts = (
+                single and simple and item.accepting and not item.indexes
+                and item.accept_guard < 0 and not item.accept_forall)
+            self.states[i].only_stores = (
+                simple and not item.accepting and len(item.indexes) == 1
+                and all(plan.indexes[n].guard < 0 and not plan.indexes[n].forall for n in item.indexes))
 
     def __dealloc__(self):
         cdef int i
@@ -545,6 +562,30 @@ cdef class Matcher:
             lengths.append(take(self.out_lengths + i) if self.states[i].repeated else None)
         self.emitted = 0
         return values, lengths, take(&self.detected), take(&self.detected_counts)
+
+    def mark_codes(self, uint8_t[::1] marks):
+        """Set ``marks[c]`` for every string code c that a stored row may hold.
+
+        Keys and registers are not told apart by type, so an integer that looks like a code keeps it alive too.
+        """
+        cdef int64_t limit = marks.shape[0], b, value
+        cdef int i, w, c, r
+        cdef Index* index
+        cdef Bucket* bucket
+        for i in range(self.n_indexes):
+            index = self.indexes + i
+            c = self.states[self.plan.indexes[i].state].register_base
+            for b in range(index.n_buckets):
+                bucket = index.buckets + b
+                for w in range(index.words):
+                    value = index.keys[b * index.words + w]
+                    if 0 <= value < limit:
+                        marks[value] = 1
+                for w in range(c, index.columns):
+                    for r in range(bucket.head, bucket.size):
+                        value = bucket.data[<int64_t>w * bucket.capacity + r]
+                        if 0 <= value < limit:
+                            marks[value] = 1
 
     @property
     def first_needed(self):
@@ -867,6 +908,13 @@ cdef class Matcher:
             self._merge()
             for j in range(stage.size):
                 self._commit(member, stage.order[j], position)
+        elif state.only_accepts:
+            self._emit_all(member, position)
+        elif state.only_stores:
+            for j in range(stage.size):
+                stage.bind[member][j] = position
+                if self._insert(state, member, state.indexes[0], j, self._null_bits(state, j)):
+                    self._count_row(j)
         else:
             for j in range(stage.size):
                 self._commit(member, j, position)
@@ -1030,12 +1078,8 @@ cdef class Matcher:
         cdef Stage* stage = &self.stage
         cdef Edge* edge = self.edges + stage.edge[j]
         cdef IndexInfo* info
-        cdef Index* index
-        cdef Bucket* bucket
-        cdef int64_t key[64]
-        cdef int64_t number, row, nulls = 0, capacity
-        cdef int64_t* data
-        cdef int i, c, o
+        cdef int64_t nulls
+        cdef int i, c
         cdef bint stored = False
         if state.repeated:
             stage.bind[member][j] = self._new_node(position, stage.bind[member][j], stage.start[j])
@@ -1053,10 +1097,7 @@ cdef class Matcher:
                     break
             else:
                 self._emit(member, j)
-        if state.n_indexes == 0:
-            return
-        for i in range(state.registers):
-            nulls |= <int64_t>(<uint64_t>stage.out_null[i][j] << i)
+        nulls = self._null_bits(state, j)
         for i in range(state.n_indexes):
             info = self.infos + state.indexes[i]
             if not self._guard(info.guard, j):
@@ -1065,38 +1106,86 @@ cdef class Matcher:
                 if not self._holds(info.forall[c], j):
                     break
             else:
-                for c in range(info.n_keys):
-                    o = info.keys[c]
-                    if stage.out_null[o][j]:
-                        break
-                    key[c] = stage.out[o][j]
-                else:
-                    index = self.indexes + state.indexes[i]
-                    number = find_or_add(index, key)
-                    row = -1 if number < 0 else append(index, number, self.first_start)
-                    if row < 0:
-                        self.failed = 1
-                        return
-                    bucket = index.buckets + number
-                    data = bucket.data + row
-                    capacity = bucket.capacity
-                    data[0] = stage.start[j]
-                    if state.birth >= 0:
-                        data[state.birth * capacity] = self.next_birth
-                    if state.nulls >= 0:
-                        data[state.nulls * capacity] = nulls
-                    for c in range(member + 1):
-                        data[(state.bind + c) * capacity] = stage.bind[c][j]
-                    for c in range(state.registers):
-                        data[(state.register_base + c) * capacity] = stage.out[c][j]
-                    stored = True
+                stored |= self._insert(state, member, state.indexes[i], j, nulls)
         if stored:
-            self.next_birth += 1
-            self.rows_created += 1
-            self.start_rows[stage.start[j] & self.start_mask] += 1
-            self.live += 1
-            if self.live > self.peak:
-                self.peak = self.live
+            self._count_row(j)
+
+    cdef inline int64_t _null_bits(self, const State* state, int64_t j) noexcept nogil:
+        """Null bits of the registers of staged row ``j``."""
+        cdef int64_t nulls = 0
+        cdef int i
+        for i in range(state.registers):
+            nulls |= <int64_t>(<uint64_t>self.stage.out_null[i][j] << i)
+        return nulls
+
+    cdef inline void _count_row(self, int64_t j) noexcept nogil:
+        """Account for staged row ``j``, which is a live partial match now."""
+        self.next_birth += 1
+        self.rows_created += 1
+        self.start_rows[self.stage.start[j] & self.start_mask] += 1
+        self.live += 1
+        if self.live > self.peak:
+            self.peak = self.live
+
+    cdef inline bint _insert(self, const State* state, int member, int number, int64_t j, int64_t nulls) noexcept nogil:
+        """Append staged row ``j`` to an index; False if a key word is null (it joins nothing) or memory is out."""
+        cdef Stage* stage = &self.stage
+        cdef IndexInfo* info = self.infos + number
+        cdef Index* index = self.indexes + number
+        cdef Bucket* bucket
+        cdef int64_t key[64]
+        cdef int64_t found, row, capacity
+        cdef int64_t* data
+        cdef int c, o
+        for c in range(info.n_keys):
+            o = info.keys[c]
+            if stage.out_null[o][j]:
+                return False
+            key[c] = stage.out[o][j]
+        found = find(index, key)
+        if found < 0:
+            found = find_or_add(index, key)
+        row = -1 if found < 0 else append(index, found, self.first_start)
+        if row < 0:
+            self.failed = 1
+            return False
+        bucket = index.buckets + found
+        data = bucket.data + row
+        capacity = bucket.capacity
+        data[0] = stage.start[j]
+        if state.birth >= 0:
+            data[state.birth * capacity] = self.next_birth
+        if state.nulls >= 0:
+            data[state.nulls * capacity] = nulls
+        data += state.bind * capacity
+        for c in range(member + 1):
+            data[0] = stage.bind[c][j]
+            data += capacity
+        for c in range(state.registers):
+            data[0] = stage.out[c][j]
+            data += capacity
+        return True
+
+    cdef void _emit_all(self, int member, int64_t position) noexcept nogil:
+        """Every staged child is a complete match of single members: copy the bindings column by column."""
+        cdef Stage* stage = &self.stage
+        cdef Vec* vec
+        cdef int64_t n = stage.size, i
+        cdef int m
+        cdef int64_t* to
+        for m in range(self.n_members):
+            vec = self.out_values + m
+            if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
+                self.failed = 1
+                return
+            to = vec.data + vec.size
+            if m < member:
+                memcpy(to, stage.bind[m], n * sizeof(int64_t))
+            else:
+                for i in range(n):
+                    to[i] = position if m == member else -1
+            vec.size += n
+        self.emitted += n
 
     cdef inline bint _guard(self, int output, int64_t j) noexcept nogil:
         """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""

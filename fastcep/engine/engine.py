@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,8 +65,11 @@ class Engine:
             if names.count(query.name) > 1:
                 raise ValidationError(f"two queries are named {query.name!r}; give each its own name")
             if isinstance(query.window, ast.Unbounded):
-                warnings.warn(f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
-                              UserWarning, stacklevel=2)  # fmt: skip
+                warnings.warn(
+                    f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
+                    UserWarning,
+                    stacklevel=2,
+                )
         self._strings = StringTable()
         self._plans = tuple(make_plan(query) for query in built)
         self._matchers = tuple(Matcher(plan, self._strings.intern) for plan in self._plans)
@@ -74,6 +77,7 @@ class Engine:
         self._ring: EventRing | None = None
         if self._schema.sequence is not None or any(plan.ring_columns for plan in self._plans):
             self._ring = EventRing(kept, self._schema)
+        self._ring_strings = tuple(column for column in kept if self._schema.columns[column].dtype == "string")
         self._returns = tuple(self._returns_of(query) for query in built)
         self._position = 0
         self._time: int | None = None
@@ -86,8 +90,7 @@ class Engine:
     def _returns_of(self, query: ast.Query) -> Returns | None:
         if not query.returns:
             return None
-        ring = self._ring if self._ring is not None else EventRing((), self._schema)
-        self._ring = ring
+        ring = self._ring = self._ring if self._ring is not None else EventRing((), self._schema)
         codes = np.array([self._strings.intern(name) for name in self._schema.type_names], np.int64)
         return Returns(query, ring, self._strings, codes)
 
@@ -99,8 +102,8 @@ class Engine:
         Parameters
         ----------
         data
-            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb), a mapping of
-            column names to arrays, or an :class:`EventBatch` of this engine. Times must not run backwards.
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb), or a
+            mapping of column names to arrays. Times must not run backwards.
 
         Raises
         ------
@@ -158,8 +161,8 @@ class Engine:
         first = int(batch.time[0])
         if self._time is not None and first < self._time:
             raise DataError(
-                f"batch, row 0, column {self._schema.time!r}: time {_show(first)} is before {_show(self._time)}, which the "
-                "engine has already reached; sort the input by time"
+                f"batch, row 0, column {self._schema.time!r}: time {_show(first)} is before "
+                f"{_show(self._time)}, which the engine has already reached; sort the input by time"
             )
         row = batch.first_disorder()
         if row is not None:
@@ -169,13 +172,13 @@ class Engine:
                     f"{_show(int(batch.time[row - 1]))} of the row before; sort the input by time"
                 )
             raise DataError(
-                f"batch, row {row}, column {self._schema.sequence!r}: the sequence number must be greater than the one of "
-                "the row before"
+                f"batch, row {row}, column {self._schema.sequence!r}: the sequence number must be greater than "
+                "the one of the row before"
             )
         if batch.sequence is not None and self._sequence is not None and int(batch.sequence[0]) <= self._sequence:
             raise DataError(
-                f"batch, row 0, column {self._schema.sequence!r}: sequence number {int(batch.sequence[0])} is not greater "
-                f"than {self._sequence}, the last one taken"
+                f"batch, row 0, column {self._schema.sequence!r}: sequence number {int(batch.sequence[0])} "
+                f"is not greater than {self._sequence}, the last one taken"
             )
 
     # ------------------------------------------------------------------- run
@@ -221,12 +224,20 @@ class Engine:
         return out
 
     def _forget_strings(self) -> None:
-        """Free the codes that no live partial match and no literal can meet again."""
-        if any(matcher.live for matcher in self._matchers):
-            # Rows hold codes in registers and keys; without the columns in the ring they cannot be enumerated.
-            self._strings_at = len(self._strings) * 2
-            return
-        self._strings.reclaim(np.arange(self._literals, dtype=np.int64))
+        """Free the codes that no partial match, no event in the ring and no literal holds (rows first swept)."""
+        if self._time is not None:
+            for matcher in self._matchers:
+                matcher.advance(self._time, self._position)
+        marks = np.zeros(self._strings.limit, np.uint8)
+        marks[: self._literals] = 1
+        for matcher in self._matchers:
+            matcher.mark_codes(marks)
+        if self._ring is not None:
+            self._ring.reclaim(self._oldest())
+            for column in self._ring_strings:
+                codes, nulls = self._ring.take(column, np.arange(self._ring.head, self._ring.tail))
+                marks[codes if nulls is None else codes[nulls == 0]] = 1
+        self._strings.reclaim(np.flatnonzero(marks))
         self._strings_at = max(_STRINGS, 2 * len(self._strings))
 
     def advance(self, time: int | datetime) -> Matches:
@@ -292,8 +303,8 @@ class Engine:
         -------
         dict
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
-            ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (highest sum of the
-            queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
+            ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
+            of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
             ``arithmetic_nulls`` (overflows, integer divisions by zero), ``memory_bytes``.
         """
         matchers = self._matchers
@@ -321,8 +332,8 @@ class Engine:
 
 def _nanoseconds(time: int | datetime) -> int:
     if isinstance(time, datetime):
-        aware = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
-        delta = aware - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
         return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
     return int(time)
 

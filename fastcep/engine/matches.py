@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.returns import Bindings
+from fastcep.engine.returns import Bindings, large_list
 from fastcep.errors import ValidationError
 from fastcep.query import ast
 
@@ -45,7 +45,7 @@ class QueryMatches:
         n = self.bindings.n
         name = pa.array([self.query.name])
         out: dict[str, Any] = {
-            "query": pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), name),
+            "query": pa.DictionaryArray.from_arrays(np.zeros(n, np.int8), name),
             "window_id": pa.nulls(n, pa.int64()),
             "detected_at": pa.array(np.repeat(self.times, self.counts).view("datetime64[ns]")).cast(
                 pa.timestamp("ns", "UTC")
@@ -56,7 +56,7 @@ class QueryMatches:
             if lengths is not None:
                 offsets = np.zeros(n + 1, np.int64)
                 np.cumsum(lengths, out=offsets[1:])
-                out[member.variable] = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+                out[member.variable] = large_list(offsets, pa.array(values))
             elif member.minimum == 0:
                 absent = values < 0
                 out[member.variable] = pa.array(values, mask=absent if absent.any() else None)
@@ -69,8 +69,8 @@ class QueryMatches:
 class Matches:
     """The matches of one engine call.
 
-    They come by detecting event, then query (in the order given to the engine), then birth order. Nothing is copied until
-    :meth:`to_arrow`.
+    They come by detecting event, then query (in the order given to the engine), then birth order. Nothing is copied
+    until :meth:`to_arrow`.
     """
 
     def __init__(self, parts: Sequence[QueryMatches]) -> None:
@@ -112,10 +112,12 @@ class Matches:
         whole = pa.concat_tables(tables, promote_options="default")
         detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self._parts])
         order = np.argsort(detected, kind="stable")
-        return whole.take(pa.array(order))
+        return whole.take(order)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        """Export as an Arrow stream (PyCapsule interface)."""
+        table: Any = self.to_arrow()
+        return table.__arrow_c_stream__(requested_schema)
 
 
 def _plain(part: QueryMatches) -> pa.Schema:

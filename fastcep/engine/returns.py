@@ -1,4 +1,4 @@
-"""RETURN: evaluate its expressions over the matches of one batch, vectorised, reading attributes from the event ring."""
+"""RETURN: evaluate its expressions over the matches of one batch, vectorised; attributes come from the event ring."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Values = tuple[Ints, Nulls]
 class Bindings:
     """Bound events of ``n`` matches: per member positions; for a Kleene member elements one match after the other.
 
-    ``values[m]`` is int64[n] with -1 for an untaken optional, or int64[sum(lengths[m])]; ``lengths[m]`` int64[n] or None.
+    ``values[m]`` is int64[n] with -1 for an untaken optional, or int64[sum(lengths[m])]; ``lengths[m]`` int64[n] or
+    None.
     """
 
     n: int
@@ -83,7 +84,7 @@ class Returns:
         values, nulls = self._gather(member, node.name, dtype, bindings.values[member])
         offsets = np.zeros(bindings.n + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        return pa.LargeListArray.from_arrays(pa.array(offsets), self._arrow(dtype, values, nulls))
+        return large_list(offsets, self._arrow(dtype, values, nulls))
 
     def _evaluate(self, expr: Op, leaf: Callable[[Op], Values], n: int) -> Values:
         inputs: list[Op] = []
@@ -106,7 +107,7 @@ class Returns:
         return values, nulls
 
     def _gather(self, member: int, attr: str, dtype: str, positions: Ints) -> Values:
-        """Attribute of the events at ``positions`` (-1 gives null), by type where a union keeps it in several columns."""
+        """Attribute of the events at ``positions`` (-1 gives null); a union may keep it in a column per type."""
         nulls = (positions < 0).astype(np.uint8)
         values = np.zeros(len(positions), np.int64)
         here = np.flatnonzero(positions >= 0)
@@ -156,8 +157,8 @@ class Returns:
         n = len(lengths)
         leaves = {kind: Op("q", dtype, (), (kind, member, raw, attr)) for kind, dtype in
                   (("known", "i"), (leaf.data[0], leaf.dtype), ("mean", "f"))}  # fmt: skip
-        if leaf.data[0] != "m2":
-            leaves.pop("mean") if leaf.data[0] != "mean" else None
+        if leaf.data[0] not in ("m2", "mean"):
+            del leaves["mean"]
         state: dict[Op, Values] = {
             op: (np.zeros(n, np.int64), np.full(n, kind != "known", np.uint8)) for kind, op in leaves.items()
         }
@@ -177,4 +178,10 @@ class Returns:
         return state[leaf]
 
 
-__all__ = ["Bindings", "Returns"]
+def large_list(offsets: Ints, values: Any) -> Any:
+    """A large_list array from int64[n + 1] offsets and the flat values."""
+    whole: Any = pa.array(offsets)
+    return pa.LargeListArray.from_arrays(whole, values)
+
+
+__all__ = ["Bindings", "Returns", "large_list"]

@@ -33,6 +33,11 @@ class StringTable:
         """Approximate memory of table and texts, in bytes."""
         return sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free) + self._text_bytes
 
+    @property
+    def limit(self) -> int:
+        """All codes ever given are below this."""
+        return len(self._texts)
+
     def intern(self, text: str) -> int:
         """Give the code of a text, a new one if it has none."""
         code = self._codes.get(text)

@@ -40,8 +40,8 @@ class Program:
     constants
         Values of ``const``; strings are interned by the engine.
     inputs
-        Per input ``(kind, number)``; kinds: ``row`` register of the source row, ``event`` column, ``out`` staged output,
-        ``elem`` element column.
+        Per input ``(kind, number)``; kinds: ``row`` register of the source row, ``event`` column,
+        ``out`` staged output, ``elem`` element column.
     registers
         Number of registers used.
     """

@@ -124,9 +124,11 @@ class _Planner:
             return
         state, place = edge.source, self.placement
         if edge.loop:
-            guard, forall = all_of(place.on_loop.get(state, [])), ()
+            guard = all_of(place.on_loop.get(state, []))
+            forall: tuple[int, ...] = ()
         else:
-            guard, forall = all_of(place.on_exit.get(state, [])), on_exit.get(state, ())
+            guard = all_of(place.on_exit.get(state, []))
+            forall = on_exit.get(state, ())
         keys = tuple(row for row, _ in self.edges[edge].keys)
         for number, item in enumerate(self.indexes):
             if (item.state, item.keys, item.guard, item.forall) == (state, keys, guard, forall):
@@ -292,9 +294,12 @@ class _Planner:
             if node.name != "elem" or len(node.data) == 4:
                 return None
             member, offset, attr = node.data
-            column = transform(self._resolve(Op("event", node.dtype, (), (member, attr))), lambda leaf: (
-                Op("elem", leaf.dtype, (), (member, offset, leaf.data[0], "ring")) if leaf.name == "col" else None
-            ))
+            column = transform(
+                self._resolve(Op("event", node.dtype, (), (member, attr))),
+                lambda leaf: (
+                    Op("elem", leaf.dtype, (), (member, offset, leaf.data[0], "ring")) if leaf.name == "col" else None
+                ),
+            )
             return column
 
         def resolve(node: Op) -> tuple[str, int] | None:

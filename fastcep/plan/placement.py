@@ -68,13 +68,9 @@ class Placer:
             self._partition(name)
         for number, member in enumerate(self.members):
             if member.minimum > 1:
-                out.on_exit.setdefault(number, []).append(
-                    Op("le_i", "b", (const(member.minimum, "i"), count(number)))
-                )
+                out.on_exit.setdefault(number, []).append(Op("le_i", "b", (const(member.minimum, "i"), count(number))))
             if member.repeated and member.maximum is not None:
-                out.on_loop.setdefault(number, []).append(
-                    Op("lt_i", "b", (count(number), const(member.maximum, "i")))
-                )
+                out.on_loop.setdefault(number, []).append(Op("lt_i", "b", (count(number), const(member.maximum, "i"))))
         return out
 
     def _automaton(self) -> None:

@@ -4,9 +4,10 @@ A state is "``member`` was bound last". A condition is written over the *state v
 after the event was bound. :func:`step` rewrites such an expression over an edge into one over the source state's
 quantities and the event, so every quantity is computed once, incrementally, when an event is bound.
 
-Kinds of quantities of a member: ``count`` bound events, ``first`` attribute of the first (or only) event,
-``last`` attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of non-null values,
-``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's dtype), ``part`` value of a partition attribute.
+Kinds of quantities of a member: ``count`` bound events, ``first`` attribute of the first (or only) event, ``last``
+attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of non-null values,
+``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's dtype), ``part``
+value of a partition attribute.
 """
 
 from __future__ import annotations

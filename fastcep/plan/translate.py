@@ -32,8 +32,8 @@ class Translator:
                     return const(value, "b")
                 kind = {int: "i", float: "f", str: "s"}.get(type(value), "i")
                 return const(value, kind)
-            case ast.DurationLiteral(nanoseconds=value):
-                return const(value, "i")
+            case ast.DurationLiteral(nanoseconds=duration):
+                return const(duration, "i")
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Aggregate():
@@ -41,15 +41,15 @@ class Translator:
             case ast.Unary(operator="NOT", operand=operand):
                 return Op("not", "b", (self(operand),))
             case ast.Unary(operand=operand):
-                value = self(operand)
-                return Op("neg_f" if value.dtype == "f" else "neg_i", value.dtype, (value,))
+                number = self(operand)
+                return Op("neg_f" if number.dtype == "f" else "neg_i", number.dtype, (number,))
             case ast.Binary():
                 return self._binary(node)
             case ast.Membership(operand=operand, values=values, negated=negated):
                 item = self(operand)
                 result: Op | None = None
-                for value in values:
-                    test = compare("eq", item, self(value))
+                for entry in values:
+                    test = compare("eq", item, self(entry))
                     result = test if result is None else Op("or", "b", (result, test))
                 assert result is not None, "the checker refuses an empty set"
                 return Op("not", "b", (result,)) if negated else result

@@ -50,7 +50,7 @@ class Literal(Expr):
         return (
             isinstance(other, Literal)
             and type(self.value) is type(other.value)
-            and (self.value == other.value or self.value != self.value and other.value != other.value)
+            and (self.value == other.value or (self.value != self.value and other.value != other.value))
         )
 
     def __hash__(self) -> int:
@@ -258,6 +258,4 @@ def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
 
 def variables(node: Expr) -> frozenset[str]:
     """Names of the variables that ``node`` mentions."""
-    return frozenset(
-        part.variable for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList)
-    )
+    return frozenset(part.variable for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))

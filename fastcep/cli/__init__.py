@@ -1,0 +1,5 @@
+"""The command ``fastcep``: ``run``, ``explain``, ``datasets`` and ``demo``."""
+
+from fastcep.cli.commands import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,140 @@
+"""The commands and their options. What they do is in the neighbours and is imported only when a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fastcep.errors import FastcepError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Find patterns in streams of events.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_help=True)
+app.add_typer(datasets_app, name="datasets")
+
+QueryFile = Annotated[
+    Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
+]
+QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn the user's errors into a red message and code 2, and Ctrl-C into 130; bugs keep their traceback."""
+    try:
+        yield
+    except (FastcepError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"fastcep {version('fastcep')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find patterns in streams of events."""
+
+
+@app.command()
+@_exit_codes()
+def run(
+    file: QueryFile,
+    source: Annotated[str, typer.Option("--input", metavar="PATH|-", help="Events; - is standard input.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="PATH", help="Write all matches: .parquet, .csv or .arrow.")
+    ] = None,
+    json: Json = False,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Events handed to the engine at once.")] = 65_536,
+    query: QueryName = None,
+    limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
+) -> None:
+    """Run the queries of FILE.cep over a file or standard input."""
+    from fastcep.cli.run import run as carry_out
+
+    carry_out(file, source, output=output, json=json, batch_rows=batch_rows, name=query, limit_print=limit_print)
+
+
+@app.command()
+@_exit_codes()
+def explain(file: QueryFile, query: QueryName = None) -> None:
+    """Print how the engine answers the queries of FILE.cep."""
+    from fastcep.cli.run import load
+    from fastcep.engine import Engine
+
+    typer.echo(Engine(load(file, query)[1]).explain())
+
+
+@app.command()
+@_exit_codes()
+def demo(
+    json: Json = False,
+    picture: Annotated[Path, typer.Option(metavar="PATH", help="Where the PNG goes.")] = Path("hot_paths.png"),
+) -> None:
+    """Find the hot paths in a year of real bike trips."""
+    from fastcep.cli.demo import demo as carry_out
+
+    carry_out(json=json, picture=picture)
+
+
+@datasets_app.command("list")
+@_exit_codes()
+def datasets_list() -> None:
+    """Name the data sets."""
+    from fastcep.cli.datasets import list_all
+
+    list_all()
+
+
+@datasets_app.command("show")
+@_exit_codes()
+def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Print what a data set holds, where it comes from and its terms."""
+    from fastcep.cli.datasets import show
+
+    show(name)
+
+
+@datasets_app.command("make")
+@_exit_codes()
+def datasets_make(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    output: Annotated[Path, typer.Option(metavar="PATH", help="The CSV or Parquet file to write.")],
+    events: Annotated[int, typer.Option(min=1, help="Number of events.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 7,
+    header: Annotated[bool, typer.Option("--header/--no-header", help="CSV: a first line of column names.")] = False,
+) -> None:
+    """Generate a data set; the same seed gives the same bytes."""
+    from fastcep.cli.datasets import make
+
+    make(name, output, events=events, seed=seed, header=header)
+
+
+def main() -> None:
+    """Entry point of the command ``fastcep``."""
+    app()

@@ -1,0 +1,221 @@
+"""The catalogue of data sets: what ships, what can be generated, and under which terms."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fastcep.datasets.generate import DS1_SCHEMA, DS2_SCHEMA, ds1_batches, ds2_batches, write_csv
+from fastcep.errors import ValidationError
+
+__all__ = ["Dataset", "list_datasets", "make", "path", "show"]
+
+FILES = Path(__file__).parent / "files"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One entry of the catalogue.
+
+    Attributes
+    ----------
+    name
+        What `show`, `path` and `make` are called with.
+    title
+        One line of description.
+    rows
+        Number of rows that ship; None for a generated stream, whose length is chosen.
+    columns
+        Pairs of column name and description (type, unit, nulls).
+    credit, terms
+        Who made the data and how it may be used.
+    shipped
+        True for a file of the package (see `path`), False for a generated stream (see `make`).
+    notes
+        What a user should know before using it.
+    """
+
+    name: str
+    title: str
+    rows: int | None
+    columns: tuple[tuple[str, str], ...]
+    credit: str
+    terms: str
+    shipped: bool
+    notes: str = ""
+
+
+_CATALOGUE = (
+    Dataset(
+        name="bayarea_2014",
+        title="Bay Area Bike Share: all trips of 2014",
+        rows=326_339,
+        columns=(
+            ("start_date", "timestamp[ms], no zone, minute resolution, ascending"),
+            ("start_terminal", "int16, number of the station where the trip starts"),
+            ("end_terminal", "int16, number of the station where it ends"),
+            ("bike_id", "int32, 687 bikes"),
+            ("start_station", "dictionary of string, name of the start station"),
+            ("end_station", "dictionary of string, name of the end station"),
+        ),
+        credit="Bay Area Bike Share; packaged by Arunkumar Srinivasan (bikeshare14)",
+        terms="CC0 1.0",
+        shipped=True,
+        notes="Many trips start in the same minute. The times look like UTC, not local. 70 terminals have 74 names.",
+    ),
+    Dataset(
+        name="google_2011",
+        title="Google cluster trace of 2011: 84 minutes of task events",
+        rows=172_825,
+        columns=(
+            ("time", "int64, microseconds since 600 s before the trace, ascending"),
+            ("job", "int64, job ID"),
+            ("task", "int64, index of the task in its job"),
+            ("machine", "int64, machine ID; null where none is given yet (62,105 rows)"),
+            ("kind", "int8: 0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill"),
+        ),
+        credit="Charles Reiss, John Wilkes; Google.",
+        terms="CC BY 4.0",
+        shipped=True,
+        notes="One of 500 parts, without the snapshot at time 0.",
+    ),
+    Dataset(
+        name="ds1",
+        title="Synthetic stream DS1 of the papers",
+        rows=None,
+        columns=(
+            ("type", "string, A to D, even"),
+            ("ID", "int64, 1 to 10, even"),
+            ("V", "int64, 1 to 10, even"),
+            ("ts", "int64, microseconds, strictly ascending, mean gap 10"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="Seed 7 with 1,000,000 events is the stream that the C limit was measured on.",
+    ),
+    Dataset(
+        name="ds2",
+        title="Synthetic stream DS2 of the papers",
+        rows=None,
+        columns=(
+            ("type", "string, A to D, even"),
+            ("ID", "int64, 1 to 10, even"),
+            ("x", "float64, (0, 2] with probability 0.33, (2, 4] with 0.67; null for C and D"),
+            ("y", "as x"),
+            ("v", "int64; B: 2 (0.33) or 5 (0.67); C: 3 or 5; D: 5 (0.33) or 2 (0.67); null for A"),
+            ("ts", "int64, microseconds, strictly ascending, mean gap 10"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+    ),
+)
+
+_GENERATORS: dict[str, tuple[pa.Schema, Callable[[int, int], Iterator[pa.RecordBatch]]]] = {
+    "ds1": (DS1_SCHEMA, ds1_batches),
+    "ds2": (DS2_SCHEMA, ds2_batches),
+}
+
+
+def list_datasets() -> tuple[Dataset, ...]:
+    """Return all entries of the catalogue, shipped ones first."""
+    return _CATALOGUE
+
+
+def show(name: str) -> Dataset:
+    """Return one entry of the catalogue.
+
+    Parameters
+    ----------
+    name
+        Name of a data set.
+
+    Returns
+    -------
+    Dataset
+        Its columns, credit and terms.
+
+    Raises
+    ------
+    ValidationError
+        If there is no such data set.
+    """
+    for entry in _CATALOGUE:
+        if entry.name == name:
+            return entry
+    names = [entry.name for entry in _CATALOGUE]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValidationError(f"unknown data set {name!r}: expected one of {', '.join(names)}{hint}")
+
+
+def path(name: str) -> Path:
+    """Return the Parquet file of a shipped data set.
+
+    Parameters
+    ----------
+    name
+        Name of a shipped data set.
+
+    Returns
+    -------
+    pathlib.Path
+        The file inside the installed package.
+
+    Raises
+    ------
+    ValidationError
+        If there is no such data set, or it is generated.
+    """
+    if not show(name).shipped:
+        raise ValidationError(f"data set {name!r} is generated and has no file: write one with make({name!r}, out)")
+    return FILES / f"{name}.parquet"
+
+
+def make(name: str, out: str | PathLike[str], events: int = 1_000_000, seed: int = 7, *, header: bool = False) -> Path:
+    """Write a generated data set to a file, in bounded memory.
+
+    Parameters
+    ----------
+    name
+        Name of a generated data set, ``ds1`` or ``ds2``.
+    out
+        The file; its ending ``.csv`` or ``.parquet`` is the format.
+    events
+        Number of events, at least 1.
+    seed
+        Seed of the random numbers.
+    header
+        CSV only: write a first line with the names of the columns.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    ValidationError
+        If there is no such data set, it is a shipped one, the ending is another, or ``events`` is below 1.
+    """
+    if show(name).shipped:
+        raise ValidationError(f"data set {name!r} ships with fastcep and is not generated: read path({name!r})")
+    target = Path(out)
+    if target.suffix not in (".csv", ".parquet"):
+        raise ValidationError(f"cannot write {str(out)!r}: expected a name that ends in .csv or .parquet")
+    schema, generator = _GENERATORS[name]
+    batches = generator(events, seed)
+    if target.suffix == ".csv":
+        write_csv(batches, schema, target, header=header)
+    else:
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    return target

@@ -1,0 +1,251 @@
+"""Generators of the synthetic streams DS1 and DS2: the same seed gives the same events, whatever the chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pv
+
+from fastcep.errors import ValidationError
+
+__all__ = ["ds1", "ds1_batches", "ds2", "ds2_batches", "write_csv", "write_ds1_csv"]
+
+CHUNK = 65_536  # events
+TYPES = ["A", "B", "C", "D"]  # not yet an Arrow array: making one at import would load pandas
+_DS1: dict[str, pa.DataType] = {"type": pa.string(), "ID": pa.int64(), "V": pa.int64(), "ts": pa.int64()}
+_DS2: dict[str, pa.DataType] = {
+    "type": pa.string(),
+    "ID": pa.int64(),
+    "x": pa.float64(),
+    "y": pa.float64(),
+    "v": pa.int64(),
+    "ts": pa.int64(),
+}
+DS1_SCHEMA, DS2_SCHEMA = pa.schema(_DS1), pa.schema(_DS2)
+
+Ints = npt.NDArray[np.int64]
+_KINDS, _IDS, _VALUES, _GAPS = (0, 4), (1, 11), (1, 11), (1, 20)  # half-open ranges of the draws of DS1
+
+
+def ds1_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> Iterator[pa.RecordBatch]:
+    """Generate DS1 piece by piece, in memory bounded by the chunk.
+
+    The concatenated batches equal ``ds1(events, seed)`` exactly. DS1 draws whole columns one after the other from
+    one random stream, so each column is given its own copy of the stream, wound forward past the columns before it
+    (a few nanoseconds an event, once at the start).
+
+    Parameters
+    ----------
+    events
+        Number of events, at least 1.
+    seed
+        Seed of ``numpy.random.default_rng``.
+    chunk
+        Events in a batch, at least 1; the last batch may hold fewer.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Columns ``type`` (string, A to D), ``ID`` (int64, 1 to 10), ``V`` (int64, 1 to 10) and ``ts`` (int64,
+        microseconds, strictly ascending, mean gap 10).
+
+    Raises
+    ------
+    ValidationError
+        If ``events`` or ``chunk`` is below 1.
+    """
+    _check(events, chunk)
+    return _ds1_batches(events, seed, chunk)
+
+
+def ds2_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> Iterator[pa.RecordBatch]:
+    """Generate DS2 piece by piece, in memory bounded by the chunk.
+
+    The concatenated batches equal ``ds2(events, seed)`` exactly: every column draws from its own random stream,
+    spawned from the seed.
+
+    Parameters
+    ----------
+    events, seed, chunk
+        As for `ds1_batches`.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Columns ``type`` (string, A to D), ``ID`` (int64, 1 to 10), ``x`` and ``y`` (float64; null for C and D),
+        ``v`` (int64; null for A) and ``ts`` (int64, microseconds, strictly ascending, mean gap 10).
+
+    Raises
+    ------
+    ValidationError
+        If ``events`` or ``chunk`` is below 1.
+    """
+    _check(events, chunk)
+    return _ds2_batches(events, seed, chunk)
+
+
+def ds1(events: int = 1_000_000, seed: int = 7) -> pa.Table:
+    """Generate the stream DS1 as one table.
+
+    Parameters
+    ----------
+    events, seed
+        As for `ds1_batches`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``events`` rows with the columns of `ds1_batches`.
+
+    Raises
+    ------
+    ValidationError
+        If ``events`` is below 1.
+    """
+    return pa.Table.from_batches(ds1_batches(events, seed), DS1_SCHEMA).combine_chunks()
+
+
+def ds2(events: int = 1_000_000, seed: int = 7) -> pa.Table:
+    """Generate the stream DS2 as one table.
+
+    Type, ID and times are as in DS1. For A and B, ``x`` and ``y`` are in (0, 2] with probability 0.33 and in (2, 4]
+    with 0.67, uniform inside; ``B.v`` is 2 (0.33) or 5 (0.67), ``C.v`` 3 or 5 (0.5 each), ``D.v`` 5 (0.33) or
+    2 (0.67). What the papers leave open is null: ``v`` of A, ``x`` and ``y`` of C and D.
+
+    Parameters
+    ----------
+    events, seed
+        As for `ds1_batches`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``events`` rows with the columns of `ds2_batches`.
+
+    Raises
+    ------
+    ValidationError
+        If ``events`` is below 1.
+    """
+    return pa.Table.from_batches(ds2_batches(events, seed), DS2_SCHEMA).combine_chunks()
+
+
+def write_ds1_csv(path: str | PathLike[str], events: int = 1_000_000, seed: int = 7, *, header: bool = False) -> None:
+    """Write DS1 as CSV, in bounded memory.
+
+    With seed 7 and 1,000,000 events and no header the file is, byte for byte, the stream that the C limit was
+    measured on (sha256 ``c54f9ea3…``).
+
+    Parameters
+    ----------
+    path
+        The file to write; an existing one is replaced.
+    events, seed
+        As for `ds1_batches`.
+    header
+        Write a first line with the names of the columns.
+
+    Raises
+    ------
+    ValidationError
+        If ``events`` is below 1.
+    """
+    write_csv(ds1_batches(events, seed), DS1_SCHEMA, path, header=header)
+
+
+def write_csv(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: str | PathLike[str], *, header: bool = False
+) -> None:
+    """Write batches as CSV: no quotes, null as the empty field, lines ended by a line feed.
+
+    Parameters
+    ----------
+    batches
+        Batches of this schema; their strings hold no comma, quote or line end.
+    schema
+        The Arrow schema of the batches.
+    path
+        The file to write; an existing one is replaced.
+    header
+        Write a first line with the names of the columns.
+    """
+    options = pv.WriteOptions(include_header=False, quoting_style="none")
+    with open(path, "wb") as file:
+        if header:
+            file.write((",".join(schema.names) + "\n").encode())
+        with pv.CSVWriter(file, schema, write_options=options) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+def _check(events: int, chunk: int) -> None:
+    for name, value in (("events", events), ("chunk", chunk)):
+        if value < 1:
+            raise ValidationError(f"{name}={value}: expected at least 1")
+
+
+def _sizes(events: int, chunk: int) -> Iterator[int]:
+    for start in range(0, events, chunk):
+        yield min(chunk, events - start)
+
+
+def _ds1_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]:
+    stream = np.random.default_rng(seed)
+    draws: list[Callable[[int], Ints]] = []
+    for low, high in (_KINDS, _IDS, _VALUES, _GAPS):
+        draws.append(_integers(_copy(stream), low, high))
+        if len(draws) < 4:
+            for size in _sizes(events, CHUNK):
+                stream.integers(low, high, size)
+    kinds, ids, values, gaps = draws
+    last = 0
+    for size in _sizes(events, chunk):
+        kind, ts = kinds(size), np.cumsum(gaps(size)) + last
+        last = int(ts[-1])
+        yield pa.record_batch([_type_names(kind), ids(size), values(size), ts], schema=DS1_SCHEMA)
+
+
+def _ds2_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]:
+    streams = np.random.default_rng(seed).spawn(8)
+    last = 0
+    for size in _sizes(events, chunk):
+        kind = streams[0].integers(*_KINDS, size)
+        ts = np.cumsum(streams[1].integers(*_GAPS, size)) + last
+        last = int(ts[-1])
+        x, y = (_coordinate(streams[k], streams[k + 1], size) for k in (2, 4))
+        u = streams[6].random(size)
+        v = np.choose(kind, [0, np.where(u < 0.33, 2, 5), np.where(u < 0.5, 3, 5), np.where(u < 0.33, 5, 2)])
+        columns = [
+            _type_names(kind),
+            pa.array(streams[7].integers(*_IDS, size)),
+            pa.array(x, mask=kind >= 2),
+            pa.array(y, mask=kind >= 2),
+            pa.array(v.astype(np.int64), mask=kind == 0),
+            pa.array(ts),
+        ]
+        yield pa.record_batch(columns, schema=DS2_SCHEMA)
+
+
+def _coordinate(half: np.random.Generator, inside: np.random.Generator, size: int) -> npt.NDArray[np.float64]:
+    """Draw from (0, 2] with probability 0.33, else from (2, 4]."""
+    upper = np.where(half.random(size) < 0.33, 2.0, 4.0)
+    return np.asarray(upper - 2.0 * inside.random(size))
+
+
+def _integers(stream: np.random.Generator, low: int, high: int) -> Callable[[int], Ints]:
+    return lambda size: stream.integers(low, high, size)
+
+
+def _copy(stream: np.random.Generator) -> np.random.Generator:
+    twin = np.random.default_rng(0)
+    twin.bit_generator.state = stream.bit_generator.state
+    return twin
+
+
+def _type_names(kind: Ints) -> Any:
+    return pa.DictionaryArray.from_arrays(kind.astype(np.int8), pa.array(TYPES)).cast(pa.string())

@@ -1,0 +1,127 @@
+"""Textual and local times to UTC nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+__all__ = ["convert_times", "is_text"]
+
+pc: Any = pyarrow.compute  # its stubs know too few overloads
+
+NAIVE = pa.timestamp("ns")
+ZONED = pa.timestamp("ns", "UTC")
+ZONE_AT_END = r"\d\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+FRACTION = r"\.(?P<digits>\d{1,9})$"
+ISO_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %T", "%Y-%m-%dT%T", "%F %T", "%FT%T")
+VECTORISED = frozenset("YmdHMSyjbBaApITFDR%")
+
+
+def is_text(dtype: Any) -> bool:
+    """Return whether an Arrow type holds text, dictionary-coded or not."""
+    if pa.types.is_dictionary(dtype):
+        return is_text(dtype.value_type)
+    return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype))
+
+
+def convert_times(times: Any, time_format: str | None, time_zone: str | None) -> Any:
+    """Convert a time column that is text, or local time, to UTC; leave every other one as it is.
+
+    Without a format, text is ISO 8601: a date, or a date and a time with a fraction of up to 9 digits, with or
+    without an offset. With a format, a fraction after a final ``%S`` is accepted whether or not ``.%f`` is written.
+    Of an hour that a clock change repeats, the first is taken; of one that it skips, the moment of the change.
+
+    Parameters
+    ----------
+    times
+        The time column.
+    time_format
+        A ``strptime`` format, or None for ISO 8601.
+    time_zone
+        IANA name of the zone of times that name none, or None for UTC.
+
+    Returns
+    -------
+    pyarrow.Array
+        ``timestamp[ns, UTC]`` for text and for zoneless timestamps of a schema with a zone; else `times`.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If a value is no such time, or lies outside 1678 to 2261.
+    """
+    if is_text(times.type):
+        text = pc.utf8_trim_whitespace(times.cast(pa.string()))
+        return _iso(text, time_zone) if time_format is None else _formatted(text, time_format, time_zone)
+    if time_zone is not None and pa.types.is_timestamp(times.type) and times.type.tz is None:
+        return _localise(times.cast(NAIVE), time_zone)
+    return times
+
+
+def _localise(naive: Any, zone: str | None) -> Any:
+    if zone is None or zone == "UTC":
+        return naive.cast(ZONED)
+    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(ZONED)
+
+
+def _iso(text: Any, zone: str | None) -> Any:
+    try:
+        naive = text.cast(NAIVE)
+    except pa.ArrowInvalid:
+        zoned = pc.match_substring_regex(text, ZONE_AT_END)
+        nothing = pa.scalar(None, pa.string())
+        naive = pc.if_else(zoned, nothing, text).cast(NAIVE)
+        return pc.coalesce(pc.if_else(zoned, text, nothing).cast(ZONED), _localise(naive, zone))
+    return _localise(naive, zone)
+
+
+def _formatted(text: Any, time_format: str, zone: str | None) -> Any:
+    base = time_format.removesuffix(".%f")
+    directives = set(re.findall(r"%(.)", base))
+    if not directives <= VECTORISED:
+        return _by_python(text, time_format, zone)
+    if base in ISO_FORMATS:
+        if (pc.min(pc.binary_length(text)).as_py() or 19) < 19:
+            raise pa.ArrowInvalid("shorter than its format")
+        return _localise(text.cast(NAIVE), zone)
+    if not base.endswith(("%S", "%T")):
+        return _localise(_strptime(text, base), zone)
+    digits = pc.struct_field(pc.extract_regex(text, FRACTION), "digits")
+    if digits.null_count == len(text):
+        return _localise(_strptime(text, base), zone)
+    fraction = pc.utf8_rpad(pc.coalesce(digits, ""), 9, "0").cast(pa.int64())
+    whole = _strptime(pc.replace_substring_regex(text, FRACTION, ""), base)
+    return _localise(pc.add(whole.cast(pa.int64()), fraction).cast(NAIVE), zone)
+
+
+def _strptime(text: Any, time_format: str) -> Any:
+    """Parse by the C library, which lets 31 February pass as 3 March: days it may have moved are parsed again."""
+    parsed = pc.strptime(text, format=time_format, unit="s")
+    moved = pc.and_(pc.less_equal(pc.day(parsed), 3), pc.is_in(pc.month(parsed), pa.array([3, 5, 7, 10, 12])))
+    _each(text.filter(moved), lambda value: datetime.strptime(value, time_format))
+    return parsed.cast(NAIVE)
+
+
+def _by_python(text: Any, time_format: str, zone: str | None) -> Any:
+    """Parse, value by distinct value, a format that Arrow does not know (``%z``, ``%f`` not at the end)."""
+    values = text.dictionary_encode()
+    parsed = _each(values.dictionary, lambda value: datetime.strptime(value, time_format))
+    zoned = [None if moment.tzinfo is None else moment.astimezone(UTC) for moment in parsed]
+    naive = [moment if moment.tzinfo is None else None for moment in parsed]
+    moments = pc.coalesce(
+        pa.array(zoned, pa.timestamp("us", "UTC")).cast(ZONED),
+        _localise(pa.array(naive, pa.timestamp("us")).cast(NAIVE), zone),
+    )
+    return moments.take(values.indices)
+
+
+def _each(text: Any, parse: Callable[[str], datetime]) -> list[datetime]:
+    try:
+        return [parse(value) for value in text.to_pylist()]
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
