@@ -46,6 +46,8 @@ check: lint
 
 bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
+	$(BIN)/python -m bench.compare_limit
+	$(BIN)/python -m bench.memory
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

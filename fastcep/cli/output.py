@@ -60,7 +60,7 @@ class MatchWriter:
     def write(self, matches: pa.Table) -> None:
         """Append ``matches``; the first call, which may hold no rows, decides the columns."""
         if self._suffix == ".csv":
-            matches = sinks._flat(matches)  # the same text for lists as write_matches
+            matches = sinks.flat(matches)  # the same text for lists as write_matches
         if self._writer is None:
             self._writer = self._open()(matches.schema)
         if len(matches):

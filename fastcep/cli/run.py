@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fastcep.cli.output import MatchWriter
 from fastcep.engine import Engine
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.io import open_source
 from fastcep.query import parse_document
 
@@ -200,10 +199,7 @@ def run(
         start = perf_counter()
         first_row = 0
         for batch in open_source(source, schema, chunk_rows=batch_rows):
-            try:
-                matches = engine.process(batch)
-            except DataError as error:
-                raise _located(error, source, first_row) from error
+            matches = engine.process(batch, origin=source, first_row=first_row)
             first_row += batch.num_rows
             take(matches)
         take(engine.flush())
@@ -213,14 +209,6 @@ def run(
     else:
         _print_summary(summary)
     return summary
-
-
-def _located(error: DataError, source: str, first_row: int) -> DataError:
-    """The engine knows the row in its batch: say the file and the row (from 0) in the file instead."""
-    place = re.match(r"batch, row (\d+)", str(error))
-    if place is None:
-        return error
-    return DataError(f"{source}, row {first_row + int(place[1])}{str(error)[place.end() :]}")
 
 
 def _print(rows: pa.Table, *, first: bool, console: Console | None) -> int:

@@ -86,6 +86,19 @@ class Engine:
         self._peak_bytes = 0
         self._strings_at = _STRINGS
         self._literals = len(self._strings)
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        """Matches of all queries go into one table: a column must have one type in all of them."""
+        seen: dict[str, tuple[Any, str]] = {}
+        for part in self._nothing().parts:
+            for column, values in part.columns().items():
+                type_, owner = seen.setdefault(column, (values.type, part.query.name))
+                if values.type != type_:
+                    raise ValidationError(
+                        f"the output column {column!r} is {type_} in query {owner!r} and {values.type} in query "
+                        f"{part.query.name!r}; rename the variable (or RETURN column) in one of them"
+                    )
 
     def _returns_of(self, query: ast.Query) -> Returns | None:
         if not query.returns:
@@ -96,7 +109,7 @@ class Engine:
 
     # ----------------------------------------------------------------- input
 
-    def process(self, data: Any) -> Matches:
+    def process(self, data: Any, *, origin: str = "batch", first_row: int = 0) -> Matches:
         """Take a batch of events and return the matches that they complete.
 
         Parameters
@@ -104,6 +117,8 @@ class Engine:
         data
             Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb), or a
             mapping of column names to arrays. Times must not run backwards.
+        origin, first_row
+            Name of the source and the number of the batch's first row in it, for error messages.
 
         Raises
         ------
@@ -113,8 +128,8 @@ class Engine:
             After :meth:`flush`.
         """
         self._check_open()
-        batch = EventBatch.from_data(self._schema, data, self._strings, "batch", 0)
-        self._check_order(batch)
+        batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
+        self._check_order(batch, origin, first_row)
         return self._take(batch)
 
     def send(self, type: str, **values: Any) -> Matches:
@@ -155,31 +170,30 @@ class Engine:
         if self._ended:
             raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
 
-    def _check_order(self, batch: EventBatch) -> None:
+    def _check_order(self, batch: EventBatch, origin: str, first_row: int) -> None:
+        """Refuse a batch that runs backwards in time or sequence, before anything of it is taken."""
         if not len(batch):
             return
-        first = int(batch.time[0])
-        if self._time is not None and first < self._time:
-            raise DataError(
-                f"batch, row 0, column {self._schema.time!r}: time {_show(first)} is before "
-                f"{_show(self._time)}, which the engine has already reached; sort the input by time"
-            )
+        time, sequence = batch.time, batch.sequence
         row = batch.first_disorder()
-        if row is not None:
-            if batch.time[row] < batch.time[row - 1]:
-                raise DataError(
-                    f"batch, row {row}, column {self._schema.time!r}: time {_show(int(batch.time[row]))} is before "
-                    f"{_show(int(batch.time[row - 1]))} of the row before; sort the input by time"
-                )
+        if self._time is not None and time[0] < self._time:
+            row, before, what = 0, self._time, "which the engine has already reached"
+        elif row is not None and time[row] < time[row - 1]:
+            before, what = int(time[row - 1]), "the time of the row before"
+        elif row is not None or (sequence is not None and self._sequence is not None and sequence[0] <= self._sequence):
+            assert sequence is not None
+            last = self._sequence if row is None else sequence[row - 1]
             raise DataError(
-                f"batch, row {row}, column {self._schema.sequence!r}: the sequence number must be greater than "
-                "the one of the row before"
+                f"{origin}, row {first_row + (row or 0)}, column {self._schema.sequence!r}: found "
+                f"{sequence[row or 0]}, expected a sequence number greater than {last}, the one before; number the "
+                "events in order"
             )
-        if batch.sequence is not None and self._sequence is not None and int(batch.sequence[0]) <= self._sequence:
-            raise DataError(
-                f"batch, row 0, column {self._schema.sequence!r}: sequence number {int(batch.sequence[0])} "
-                f"is not greater than {self._sequence}, the last one taken"
-            )
+        else:
+            return
+        raise DataError(
+            f"{origin}, row {first_row + row}, column {self._schema.time!r}: time {_show(int(time[row]))} is before "
+            f"{_show(before)}, {what}; sort the input by time"
+        )
 
     # ------------------------------------------------------------------- run
 

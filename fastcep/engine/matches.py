@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.returns import Bindings, large_list
+from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
+from fastcep.events.convert import from_lengths, from_numpy, from_texts
 from fastcep.query import ast
 
 Ints = npt.NDArray[np.int64]
@@ -43,25 +44,19 @@ class QueryMatches:
     def columns(self) -> dict[str, Any]:
         """Arrow arrays by column name."""
         n = self.bindings.n
-        name = pa.array([self.query.name])
         out: dict[str, Any] = {
-            "query": pa.DictionaryArray.from_arrays(np.zeros(n, np.int8), name),
-            "window_id": pa.nulls(n, pa.int64()),
-            "detected_at": pa.array(np.repeat(self.times, self.counts).view("datetime64[ns]")).cast(
-                pa.timestamp("ns", "UTC")
+            "query": pa.DictionaryArray.from_arrays(
+                from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([self.query.name])
             ),
+            "window_id": pa.nulls(n, pa.int64()),
+            "detected_at": from_numpy(np.repeat(self.times, self.counts), pa.timestamp("ns", "UTC")),
         }
         for number, member in enumerate(self.query.pattern.members):
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]
             if lengths is not None:
-                offsets = np.zeros(n + 1, np.int64)
-                np.cumsum(lengths, out=offsets[1:])
-                out[member.variable] = large_list(offsets, pa.array(values))
-            elif member.minimum == 0:
-                absent = values < 0
-                out[member.variable] = pa.array(values, mask=absent if absent.any() else None)
+                out[member.variable] = from_lengths(lengths, from_numpy(values))
             else:
-                out[member.variable] = pa.array(values)
+                out[member.variable] = from_numpy(values, nulls=values < 0 if member.minimum == 0 else None)
         out.update(self.returned)
         return out
 
@@ -74,17 +69,17 @@ class Matches:
     """
 
     def __init__(self, parts: Sequence[QueryMatches]) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
 
     def __len__(self) -> int:
-        return sum(part.bindings.n for part in self._parts)
+        return sum(part.bindings.n for part in self.parts)
 
     def __repr__(self) -> str:
         return f"Matches({', '.join(f'{name}: {count:,}' for name, count in self.counts().items())})"
 
     def counts(self) -> dict[str, int]:
         """Number of matches by query name."""
-        return {part.query.name: part.bindings.n for part in self._parts}
+        return {part.query.name: part.bindings.n for part in self.parts}
 
     def query(self, name: str) -> Matches:
         """The matches of one query.
@@ -94,7 +89,7 @@ class Matches:
         ValidationError
             If the engine has no query of this name.
         """
-        for part in self._parts:
+        for part in self.parts:
             if part.query.name == name:
                 return Matches([part])
         raise ValidationError(f"no query named {name!r}; the engine runs {', '.join(map(repr, self.counts()))}")
@@ -106,13 +101,13 @@ class Matches:
         (timestamp[ns, UTC]), one per variable (int64 sequence number, null when untaken; large_list<int64> for a Kleene
         variable), then the RETURN columns. With several queries a column that a query does not have is null.
         """
-        if len(self._parts) == 1:
-            return pa.table(self._parts[0].columns())
-        tables = [pa.table(part.columns()).cast(_plain(part)) for part in self._parts]
+        if len(self.parts) == 1:
+            return pa.table(self.parts[0].columns())
+        tables = [pa.table(part.columns()).cast(_plain(part)) for part in self.parts]
         whole = pa.concat_tables(tables, promote_options="default")
-        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self._parts])
+        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self.parts])
         order = np.argsort(detected, kind="stable")
-        return whole.take(order)
+        return whole.take(from_numpy(order))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""

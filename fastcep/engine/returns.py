@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from fastcep._core.evaluate import evaluate
 from fastcep.events import EventRing, StringTable
+from fastcep.events.convert import from_lengths, from_numpy
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.ir import Op
 from fastcep.plan.rewrite import Edge, step
@@ -72,9 +72,8 @@ class Returns:
     def _arrow(self, dtype: str, values: Ints, nulls: Nulls) -> Any:
         if dtype == "s":
             return self.strings.decode(values, nulls)
-        mask = nulls.astype(bool)
         typed: Any = values.view(np.float64) if dtype == "f" else values.astype(bool) if dtype == "b" else values
-        return pa.array(typed, mask=mask if mask.any() else None)
+        return from_numpy(typed, nulls=nulls)
 
     def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
         member = self.translate.members[node.variable]
@@ -82,9 +81,7 @@ class Returns:
         assert lengths is not None
         dtype = self.translate.dtype(member, node.name)
         values, nulls = self._gather(member, node.name, dtype, bindings.values[member])
-        offsets = np.zeros(bindings.n + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return large_list(offsets, self._arrow(dtype, values, nulls))
+        return from_lengths(lengths, self._arrow(dtype, values, nulls))
 
     def _evaluate(self, expr: Op, leaf: Callable[[Op], Values], n: int) -> Values:
         inputs: list[Op] = []
@@ -178,10 +175,4 @@ class Returns:
         return state[leaf]
 
 
-def large_list(offsets: Ints, values: Any) -> Any:
-    """A large_list array from int64[n + 1] offsets and the flat values."""
-    whole: Any = pa.array(offsets)
-    return pa.LargeListArray.from_arrays(whole, values)
-
-
-__all__ = ["Bindings", "Returns", "large_list"]
+__all__ = ["Bindings", "Returns"]

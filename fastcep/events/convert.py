@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,44 @@ def plain(array: Any) -> Any:
     return array
 
 
-def from_numpy(values: npt.NDArray[Any], kind: Any) -> Any:
-    """View a contiguous array as an Arrow array of a type of the same width, without nulls."""
-    buffer: Any = values  # the stubs do not know that arrays are buffers
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(buffer)])
+def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[Any] | None = None) -> Any:
+    """Make an Arrow array over the memory of a contiguous array (``pa.array`` would copy, and import pandas).
+
+    Parameters
+    ----------
+    values
+        Any fixed-width dtype; bool is packed into bits.
+    kind
+        Arrow type of the same width; None for int64, float64 or bool by the dtype of `values`.
+    nulls
+        uint8[n] or bool[n], true = null; None = no null.
+    """
+    data: Any = values  # the stubs do not know that arrays are buffers
+    if values.dtype == np.bool_:
+        kind, data = pa.bool_(), np.packbits(values, bitorder="little")
+    elif kind is None:
+        kind = pa.float64() if values.dtype == np.float64 else pa.int64()
+    validity = None
+    if nulls is not None and nulls.any():
+        bits: Any = np.packbits(nulls == 0, bitorder="little")
+        validity = pa.py_buffer(bits)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)])
+
+
+def from_lengths(lengths: npt.NDArray[np.int64], values: Any) -> Any:
+    """Make a large_list array of ``lengths[k]`` consecutive entries of the Arrow array `values` each."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.LargeListArray.from_arrays(from_numpy(offsets), values)
+
+
+def from_texts(texts: Sequence[str]) -> Any:
+    """Make a string array (without ``pa.array``, which imports pandas)."""
+    encoded = [text.encode() for text in texts]
+    offsets: Any = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum([len(entry) for entry in encoded], out=offsets[1:])
+    data = pa.py_buffer(b"".join(encoded))
+    return pa.Array.from_buffers(pa.string(), len(encoded), [None, pa.py_buffer(offsets), data])
 
 
 def is_text(kind: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.events.convert import from_numpy, int64_values, null_bytes, plain
+from fastcep.events.convert import from_numpy, from_texts, int64_values, null_bytes, plain
 
 __all__ = ["StringTable"]
 
@@ -100,10 +100,10 @@ class StringTable:
         here = np.ones(len(codes), dtype=bool) if nulls is None else np.asarray(nulls) == 0
         present = codes[here]
         distinct, inverse = np.unique(present, return_inverse=True)
-        texts = pa.array([*map(self.lookup, distinct.tolist()), None], type=pa.string())
-        positions = np.full(len(codes), len(distinct), dtype=np.int64)  # the last entry: null
+        texts = from_texts([self.lookup(code) for code in distinct.tolist()])
+        positions = np.zeros(len(codes), dtype=np.int64)
         positions[here] = inverse
-        return texts.take(from_numpy(positions, pa.int64()))
+        return texts.take(from_numpy(positions, nulls=~here))
 
     def reclaim(self, live_codes: npt.NDArray[np.int64]) -> int:
         """Forget every text whose code is not in `live_codes`, so that its code is given out again.

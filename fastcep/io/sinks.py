@@ -45,12 +45,12 @@ def write_matches(table: pa.Table, path: str | PathLike[str]) -> None:
             with pa.OSFile(str(target), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
         case ".csv":
-            pv.write_csv(_flat(table), target)
+            pv.write_csv(flat(table), target)
         case _:
             raise ValidationError(f"cannot write {str(path)!r}: expected a name that ends in .parquet, .arrow or .csv")
 
 
-def _flat(table: pa.Table) -> pa.Table:
+def flat(table: pa.Table) -> pa.Table:
     for k, field in enumerate(table.schema):
         if pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
             chunks = [_list_text(chunk) for chunk in table.column(k).chunks]

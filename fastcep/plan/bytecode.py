@@ -10,20 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fastcep._core.predicate import OPCODES
 from fastcep.errors import ValidationError
 from fastcep.plan.ir import Op
 
-#: Operation names in opcode order; ``fastcep/_core/predicate.pyx`` has the same list.
-OPCODES = (
-    "end", "load", "const", "store", "filter",
-    "i2f", "not", "and", "or", "guard", "select", "known_i", "known_f", "key_f",
-    "add_i", "sub_i", "mul_i", "floordiv_i", "mod_i", "neg_i", "abs_i", "min_i", "max_i",
-    "add_f", "sub_f", "mul_f", "floordiv_f", "mod_f", "neg_f", "abs_f", "min_f", "max_f",
-    "div_f", "pow_f", "sqrt", "exp", "log", "floor",
-    "eq_i", "ne_i", "lt_i", "le_i", "eq_f", "ne_f", "lt_f", "le_f",
-    "agg_known", "agg_sum_i", "agg_sum_f", "agg_min_i", "agg_min_f", "agg_max_i", "agg_max_f",
-    "agg_mean", "agg_m2", "stddev",
-)  # fmt: skip
+# The evaluator's own list, so that bytecode and binary cannot disagree.
 CODE = {name: number for number, name in enumerate(OPCODES)}
 WIDTH = 6
 MAX_REGISTERS = 48

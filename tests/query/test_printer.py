@@ -49,77 +49,112 @@ def members(draw: st.DrawFn, schema: Schema) -> tuple[ast.Member, ...]:
     return tuple(found)
 
 
-class Expressions:
-    """Strategies for well typed expressions over the variables of a pattern."""
+INDEXES = st.sampled_from(["first", "last", "position", "relative"])
+NUMBERS = INTS | FLOATS | st.none()
+ARITHMETIC = ["+", "-", "*", "/", "//", "%", "^"]
+COMPARISONS = ["=", "!=", "<", "<=", ">", ">="]
+DURATIONS = st.integers(0, 2**63 - 1) | st.sampled_from([0, 10**9, 60 * 10**9])
 
-    def __init__(self, schema: Schema, pattern: tuple[ast.Member, ...], relative: bool) -> None:
+
+class Expressions:
+    """Draws well typed expressions over the variables of a pattern (plain recursion: fast to draw from)."""
+
+    def __init__(self, draw: st.DrawFn, schema: Schema, pattern: tuple[ast.Member, ...], relative: bool) -> None:
+        self.draw = draw
         attributes = schema.attributes(schema.type_names[0])
+        self.shared = list(attributes)
         self.names = {dtype: [name for name in attributes if attributes[name] == dtype] for dtype in DTYPES}
         self.names["int64"] += ["time", "seq"]
         self.names["string"] += ["type"]
-        self.single = [member.variable for member in pattern if not member.repeated]
+        self.members = pattern
         self.repeated = [member.variable for member in pattern if member.repeated]
-        kinds = [st.just(ast.Index("first")), st.just(ast.Index("last"))]
-        kinds.append(st.builds(ast.Index, st.just("position"), st.integers(0, 4)))
-        if relative:
-            kinds.append(st.builds(ast.Index, st.just("relative"), st.integers(-2, 2)))
-        self.indexes = st.one_of(kinds)
+        self.relative = relative
 
-    def attribute(self, *dtypes: str) -> st.SearchStrategy[ast.Expr]:
-        names = st.sampled_from([name for dtype in dtypes for name in self.names[dtype]])
-        choices = []
-        if self.single:
-            choices.append(st.builds(ast.Attribute, st.sampled_from(self.single), names))
-        if self.repeated:
-            choices.append(st.builds(ast.Attribute, st.sampled_from(self.repeated), names, self.indexes))
-        return st.one_of(choices)
+    def pick(self, *choices: str) -> str:
+        return self.draw(st.sampled_from(choices))
 
-    def numbers(self) -> st.SearchStrategy[ast.Expr]:
-        leaves: list[st.SearchStrategy[ast.Expr]] = [
-            st.builds(ast.Literal, INTS | FLOATS | st.none()),
-            st.builds(ast.DurationLiteral, st.integers(0, 2**63 - 1) | st.sampled_from([0, 10**9, 60 * 10**9])),
-            self.attribute("int64", "float64"),
-        ]
-        if self.repeated:
-            names = st.sampled_from(self.names["int64"] + self.names["float64"])
-            functions = st.sampled_from(["AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV"])
-            leaves.append(st.builds(ast.Aggregate, functions, st.sampled_from(self.repeated), names))
-            leaves.append(st.builds(ast.Aggregate, st.just("COUNT"), st.sampled_from(self.repeated)))
-        unary = st.sampled_from(["abs", "sqrt", "exp", "log", "floor", "min"])
-        many = st.sampled_from(["min", "max", "avg"])
-        return st.recursive(
-            st.one_of(leaves),
-            lambda inner: st.one_of(
-                st.builds(ast.Unary, st.just("-"), inner),
-                st.builds(ast.Binary, st.sampled_from(["+", "-", "*", "/", "//", "%", "^"]), inner, inner),
-                st.builds(ast.Call, unary, st.tuples(inner)),
-                st.builds(ast.Call, many, st.tuples(inner, inner)),
-            ),
-            max_leaves=6,
-        )
+    def attribute(self, *dtypes: str) -> ast.Expr:
+        member = self.draw(st.sampled_from(self.members))
+        name = self.pick(*(name for dtype in dtypes for name in self.names[dtype]))
+        if not member.repeated:
+            return ast.Attribute(member.variable, name)
+        kind = self.draw(INDEXES)
+        if kind == "position" or (kind == "relative" and not self.relative):
+            return ast.Attribute(member.variable, name, ast.Index("position", self.draw(st.integers(0, 4))))
+        offset = self.draw(st.integers(-2, 2)) if kind == "relative" else 0
+        return ast.Attribute(member.variable, name, ast.Index(kind, offset))
 
-    def conditions(self) -> st.SearchStrategy[ast.Expr]:
-        number = self.numbers()
-        text = st.one_of(st.builds(ast.Literal, STRINGS | st.none()), self.attribute("string"))
-        constants = st.lists(st.builds(ast.Literal, INTS | FLOATS | st.none()), min_size=1, max_size=3).map(tuple)
-        words = st.lists(st.builds(ast.Literal, STRINGS), min_size=1, max_size=3).map(tuple)
-        simple = st.one_of(
-            st.builds(ast.Binary, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), number, number),
-            st.builds(ast.Binary, st.sampled_from(["=", "!="]), text, text),
-            st.builds(ast.Membership, number, constants, st.booleans()),
-            st.builds(ast.Membership, text, words, st.booleans()),
-            st.builds(ast.Between, number, number, number),
-            st.builds(ast.Literal, st.booleans() | st.none()),
-            self.attribute("bool"),
-        )
-        return st.recursive(
-            simple,
-            lambda inner: st.one_of(
-                st.builds(ast.Unary, st.just("NOT"), inner),
-                st.builds(ast.Binary, st.sampled_from(["AND", "OR", "=", "!="]), inner, inner),
-            ),
-            max_leaves=6,
-        )
+    def aggregate(self) -> ast.Expr:
+        variable = self.pick(*self.repeated)
+        name = self.pick(*self.names["int64"], *self.names["float64"])
+        if self.draw(st.booleans()):
+            return ast.Aggregate("COUNT", variable, name if self.draw(st.booleans()) else None)
+        return ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), variable, name)
+
+    def number(self, depth: int = 3) -> ast.Expr:
+        forms = ["literal", "duration", "attribute"] + ["aggregate"] * bool(self.repeated)
+        match self.pick(*forms, *(["minus", "binary", "binary", "call"] * bool(depth))):
+            case "literal":
+                return ast.Literal(self.draw(NUMBERS))
+            case "duration":
+                return ast.DurationLiteral(self.draw(DURATIONS))
+            case "attribute":
+                return self.attribute("int64", "float64")
+            case "aggregate":
+                return self.aggregate()
+            case "minus":
+                return ast.Unary("-", self.number(depth - 1))
+            case "binary":
+                return ast.Binary(self.pick(*ARITHMETIC), self.number(depth - 1), self.number(depth - 1))
+        function = self.pick("abs", "sqrt", "exp", "log", "floor", "min", "max", "avg")
+        arguments = 2 if function in ("max", "avg") else 1
+        return ast.Call(function, tuple(self.number(depth - 1) for _ in range(arguments)))
+
+    def string(self) -> ast.Expr:
+        return self.attribute("string") if self.draw(st.booleans()) else ast.Literal(self.draw(STRINGS | st.none()))
+
+    def literals(self, values: st.SearchStrategy[int | float | str | None]) -> tuple[ast.Literal, ...]:
+        return tuple(map(ast.Literal, self.draw(st.lists(values, min_size=1, max_size=3))))
+
+    def condition(self, depth: int = 2) -> ast.Expr:
+        forms = ["compare", "compare", "strings", "in", "words", "between", "literal", "flag"]
+        match self.pick(*forms, *(["not", "join", "join"] * bool(depth))):
+            case "compare":
+                return ast.Binary(self.pick(*COMPARISONS), self.number(), self.number(1))
+            case "strings":
+                return ast.Binary(self.pick("=", "!="), self.string(), self.string())
+            case "in":
+                return ast.Membership(self.number(1), self.literals(NUMBERS), self.draw(st.booleans()))
+            case "words":
+                return ast.Membership(self.string(), self.literals(STRINGS), self.draw(st.booleans()))
+            case "between":
+                return ast.Between(self.number(1), self.number(1), self.number(1))
+            case "literal":
+                return ast.Literal(self.draw(st.booleans() | st.none()))
+            case "flag":
+                return self.attribute("bool")
+            case "not":
+                return ast.Unary("NOT", self.condition(depth - 1))
+        operator = self.pick("AND", "OR", "=", "!=")
+        return ast.Binary(operator, self.condition(depth - 1), self.condition(depth - 1))
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.draw(st.lists(st.sampled_from(self.shared), min_size=1, max_size=2, unique=True)))
+
+    def conjunct(self) -> ast.Expr:
+        return self.condition() if self.draw(st.integers(0, 3)) else ast.SameAttributes(self.keys())
+
+    def output(self) -> ast.Expr:
+        if self.repeated and self.draw(st.booleans()):
+            return ast.AttributeList(self.pick(*self.repeated), self.pick(*self.shared))
+        return self.number() if self.draw(st.booleans()) else self.condition()
+
+
+WINDOWS = st.one_of(
+    st.builds(ast.TimeWindow, st.integers(0, 2**63 - 1)),
+    st.builds(ast.CountWindow, st.integers(1, 2**63 - 1)),
+    st.just(ast.Unbounded()),
+)
 
 
 @st.composite
@@ -127,36 +162,22 @@ def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
     """Any query that the checks accept, as the builder could make it."""
     schema = schema or draw(schemas())
     pattern = draw(members(schema))
-    shared = list(schema.attributes(schema.type_names[0]))
-    keys = st.lists(st.sampled_from(shared), min_size=1, max_size=2, unique=True).map(tuple)
-    conjuncts = draw(
-        st.lists(Expressions(schema, pattern, True).conditions() | st.builds(ast.SameAttributes, keys), max_size=3)
-    )
-    where = None
-    for conjunct in conjuncts:
+    inner, outer = Expressions(draw, schema, pattern, True), Expressions(draw, schema, pattern, False)
+    where: ast.Expr | None = None
+    for _ in range(draw(st.integers(0, 3))):
+        conjunct = inner.conjunct()
         where = conjunct if where is None else ast.Binary("AND", where, conjunct)
-    output = Expressions(schema, pattern, False)
     taken = {member.variable for member in pattern} | {"query", "window_id", "detected_at"}
     returns: list[ast.ReturnItem] = []
-    choices = [output.numbers(), output.conditions()]
-    if output.repeated:
-        choices.append(st.builds(ast.AttributeList, st.sampled_from(output.repeated), st.sampled_from(shared)))
-    for expression in draw(st.lists(st.one_of(choices), max_size=2)):
+    for _ in range(draw(st.integers(0, 2))):
+        expression = outer.output()
         name = draw(st.just(expression_text(expression)) | NAMES)
         if name not in taken:
             taken.add(name)
             returns.append(ast.ReturnItem(expression, name))
-    window = draw(
-        st.builds(ast.TimeWindow, st.integers(0, 2**63 - 1))
-        | st.builds(ast.CountWindow, st.integers(1, 2**63 - 1))
-        | st.just(ast.Unbounded())
-    )
-    partition = draw(st.just(()) | keys)
-    return check(
-        Query(
-            draw(NAMES), ast.Sequence(pattern), window, where, partition, tuple(returns), schema=schema,
-        )
-    )  # fmt: skip
+    partition = inner.keys() if draw(st.booleans()) else ()
+    query = Query(draw(NAMES), ast.Sequence(pattern), draw(WINDOWS), where, partition, tuple(returns), schema=schema)
+    return check(query)
 
 
 @given(queries())

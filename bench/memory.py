@@ -1,0 +1,46 @@
+"""Resident memory of the engine on a long generated stream: from event 5 M to 20 M it must not grow by 2 %.
+
+Writes ``results/memory.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import fastcep as fc
+from bench.queries import QUERIES, SCHEMA, environment
+from fastcep.datasets import ds1_batches
+
+HERE = Path(__file__).parent
+FROM, TO, CHUNK = 5_000_000, 20_000_000, 100_000
+
+
+def resident() -> int:
+    """Resident set of this process in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    """Run every limit query over the stream, print and write the growth."""
+    rows = {}
+    for name, text in QUERIES.items():
+        engine = fc.Engine(fc.parse(text, SCHEMA))
+        seen, at = 0, {}
+        for batch in ds1_batches(TO, 7, CHUNK):
+            engine.process(batch)
+            seen += batch.num_rows
+            if seen in (FROM, TO):
+                at[seen] = resident()
+        growth = at[TO] / at[FROM] - 1
+        state = engine.metrics()["memory_bytes"]
+        rows[name] = {"resident_5M": at[FROM], "resident_20M": at[TO], "growth": round(growth, 4), "state": state}
+        print(f"{name:4} {at[FROM] / 2**20:7.1f} MiB at 5 M, {at[TO] / 2**20:7.1f} MiB at 20 M: {growth:+.2%}")
+    result = {"environment": environment(), "chunk": CHUNK, "queries": rows}
+    (HERE / "results" / "memory.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

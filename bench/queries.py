@@ -1,0 +1,58 @@
+"""The four limit queries on DS1 (see ``limit/limit.c``) and how to run them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import fastcep as fc
+from fastcep.datasets import ds1
+
+TYPES = {name: {"ID": "int64", "V": "int64"} for name in "ABCD"}
+SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us")
+SAME = "a.ID = b.ID AND a.ID = c.ID"
+QUERIES = {
+    "Q1": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V + b.V = c.V WITHIN 8ms",
+    "Q1s": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V + b.V = c.V WITHIN 1ms",
+    "QS": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V = 10 AND b.V = 10 AND c.V = 10 WITHIN 1ms",
+    "QK": "PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = b[i].ID AND a.ID = c.ID AND b[i].V = a.V WITHIN 1ms",
+}
+COUNTS = {"Q1": 2_244_896, "Q1s": 34_837, "QS": 751, "QK": 83_737}
+
+
+def events(count: int = 1_000_000) -> pa.Table:
+    """DS1 with seed 7; the type dictionary-coded, as Arrow sources usually give it."""
+    table = ds1(events=count, seed=7)
+    return table.set_column(0, "type", table["type"].dictionary_encode()).combine_chunks()
+
+
+def run(query: fc.Query, table: pa.Table, batch_rows: int | None = None) -> int:
+    """One run, Arrow in to Arrow out; returns the number of matches."""
+    engine = fc.Engine(query)
+    if batch_rows is None:
+        return len(engine.process(table).to_arrow())
+    return sum(len(engine.process(batch).to_arrow()) for batch in table.to_batches(max_chunksize=batch_rows))
+
+
+def environment() -> dict[str, Any]:
+    """Where and when figures were measured."""
+    cpu = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.machine())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit.stdout.strip() or "unknown",
+        "machine": cpu,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("fastcep", "numpy", "pyarrow")},
+    }
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []

@@ -1,0 +1,37 @@
+"""pytest-benchmark suites of the engine: ``make bench``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastcep as fc
+from bench.queries import COUNTS, QUERIES, SCHEMA, events, run
+
+
+@pytest.fixture(scope="module")
+def table() -> Any:
+    return events()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_limit_query(benchmark: Any, table: Any, name: str) -> None:
+    query = fc.parse(QUERIES[name], SCHEMA)
+    assert benchmark.pedantic(run, (query, table), rounds=5, warmup_rounds=1) == COUNTS[name]
+
+
+@pytest.mark.parametrize("batch_rows", [256, 1024, 65_536])
+def test_batches(benchmark: Any, table: Any, batch_rows: int) -> None:
+    query = fc.parse(QUERIES["Q1s"], SCHEMA)
+    assert benchmark.pedantic(run, (query, table, batch_rows), rounds=3, warmup_rounds=1) == COUNTS["Q1s"]
+
+
+def test_send(benchmark: Any) -> None:
+    engine = fc.Engine(fc.parse(QUERIES["Q1s"], SCHEMA))
+    times = iter(range(10, 1 << 40, 10))
+    benchmark(lambda: engine.send("A", ts=next(times), ID=3, V=7))
+
+
+def test_parse_and_plan(benchmark: Any) -> None:
+    benchmark(lambda: fc.Engine(fc.parse(QUERIES["QK"], SCHEMA)))

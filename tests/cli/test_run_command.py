@@ -1,0 +1,216 @@
+"""``fastcep run`` and ``fastcep explain``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+import pytest
+from typer.testing import CliRunner
+
+from fastcep.cli import app
+
+runner = CliRunner()
+
+QUERIES = """\
+STREAM TIME 'ts' UNIT s TYPE 'kind'
+EVENT A (id int64)
+EVENT B (id int64)
+QUERY pairs
+PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s RETURN a.id AS id
+QUERY runs
+PATTERN SEQ(A+ r[], B b) WHERE r[i+1].id = r[i].id AND r[last].id = b.id WITHIN 10s
+"""
+EVENTS = "kind,id,ts\nA,1,0\nA,2,1\nA,1,2\nB,1,5\nB,2,6\nB,2,60\n"
+KEYS = [
+    "events",
+    "matches",
+    "matches_by_query",
+    "seconds",
+    "events_per_second",
+    "peak_partial_matches",
+    "memory_bytes",
+    "late",
+    "bad_rows",
+    "shed_events",
+    "shed_matches",
+    "estimated_recall",
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    query, events = tmp_path / "q.cep", tmp_path / "events.csv"
+    query.write_text(QUERIES)
+    events.write_text(EVENTS)
+    return str(query), str(events)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_json_is_one_object_with_the_promised_keys(files: tuple[str, str], rows: int) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--json", "--batch-rows", str(rows)])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert list(summary) == KEYS
+    assert summary["events"] == 6
+    assert summary["matches"] == 7
+    assert summary["matches_by_query"] == {"pairs": 3, "runs": 4}
+    assert summary["seconds"] > 0
+    assert summary["peak_partial_matches"] > 0
+    assert summary["memory_bytes"] > 0
+    assert [summary[key] for key in KEYS[-5:]] == [0, 0, 0, 0, 1.0]
+
+
+def test_one_query_and_table_of_matches(files: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--query", "pairs", "--limit-print", "2"])
+    assert result.exit_code == 0, result.stderr
+    assert "First matches" in result.stdout
+    assert "6 events, 3 matches" in result.stdout
+    assert result.stdout.count("pairs") == 2
+
+
+def test_nothing_is_printed_when_not_wanted(files: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--limit-print", "0"])
+    assert "First matches" not in result.stdout
+    assert "pairs: 3 matches" in result.stdout
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow"])
+def test_output_holds_all_matches(files: tuple[str, str], tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"m.{suffix}"
+    arguments = ["run", files[0], "--input", files[1], "--output", str(out), "--batch-rows", "2", "--json"]
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 0, result.stderr
+    if suffix == "parquet":
+        table = parquet.read_table(out)
+    elif suffix == "csv":
+        table = csv.read_csv(out)
+    else:
+        with pa.ipc.open_file(str(out)) as reader:
+            table = reader.read_all()
+    assert table.num_rows == 7
+    assert table.column("query").to_pylist().count("runs") == 4
+    if suffix == "csv":
+        assert "[0 2]" in csv.read_csv(out).column("r").to_pylist()
+
+
+def test_output_without_matches_is_a_readable_file(files: tuple[str, str], tmp_path: Path) -> None:
+    events, out = tmp_path / "none.csv", tmp_path / "m.parquet"
+    events.write_text("kind,id,ts\nA,1,0\n")
+    result = runner.invoke(app, ["run", files[0], "--input", str(events), "--output", str(out)])
+    assert result.exit_code == 0, result.stderr
+    assert parquet.read_table(out).num_rows == 0
+
+
+def test_explain(files: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["explain", files[0]])
+    assert result.exit_code == 0, result.stderr
+    assert "pairs" in result.stdout
+    assert "runs" in result.stdout
+    assert "runs" not in runner.invoke(app, ["explain", files[0], "--query", "pairs"]).stdout
+
+
+def test_wrong_query_shows_the_place(files: tuple[str, str]) -> None:
+    Path(files[0]).write_text(QUERIES.replace("a.id = b.id", "a.idd = b.id"))
+    result = runner.invoke(app, ["run", files[0], "--input", files[1]])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "q.cep:5:" in result.stderr
+    assert "^" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_unknown_query_name(files: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--query", "pair"])
+    assert result.exit_code == 2
+    assert "did you mean 'pairs'" in result.stderr
+
+
+def test_file_without_query(files: tuple[str, str]) -> None:
+    Path(files[0]).write_text("STREAM TIME 'ts'\nEVENT A (id int64)\n")
+    result = runner.invoke(app, ["explain", files[0]])
+    assert result.exit_code == 2
+    assert "no query" in result.stderr
+
+
+def test_missing_input(files: tuple[str, str], tmp_path: Path) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", str(tmp_path / "nothing.csv"), "--json"])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "nothing.csv" in result.stderr
+
+
+def test_bad_row_keeps_the_matches_before_it(files: tuple[str, str], tmp_path: Path) -> None:
+    Path(files[1]).write_text(EVENTS + "A,1,59\n")  # time runs back
+    out = tmp_path / "m.parquet"
+    arguments = ["run", files[0], "--input", files[1], "--batch-rows", "3", "--output", str(out), "--json"]
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "events.csv, row 6, column 'ts'" in result.stderr
+    assert parquet.read_table(out).num_rows == 7
+
+
+@pytest.mark.parametrize(("out", "message"), [("m.xlsx", ".parquet, .csv, .arrow"), ("no/m.csv", "no folder")])
+def test_output_is_checked_first(files: tuple[str, str], tmp_path: Path, out: str, message: str) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--output", str(tmp_path / out)])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "First matches" not in result.stdout
+
+
+def test_interrupt_is_130(files: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fastcep.cli.run.run", interrupt)
+    assert runner.invoke(app, ["run", files[0], "--input", files[1]]).exit_code == 130
+
+
+def test_bugs_keep_their_traceback(files: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("fastcep.cli.run.run", bug)
+    assert isinstance(runner.invoke(app, ["run", files[0], "--input", files[1]]).exception, ZeroDivisionError)
+
+
+def start(files: tuple[str, str], modules: set[str]) -> tuple[str, str]:
+    """Run a process; return its output and which of ``modules`` it had loaded at the end."""
+    code = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print(*sorted({modules!r} & set(sys.modules)), file=sys.stderr))\n"
+        "from fastcep.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", files[0], "--input", files[1]],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    return done.stdout, done.stderr.strip()
+
+
+def test_a_run_loads_no_library_that_it_does_not_use(files: tuple[str, str]) -> None:
+    out, loaded = start(files, {"pandas", "matplotlib", "plotext", "numba", "sklearn"})
+    assert "First matches" in out
+    assert loaded == ""
+
+
+def test_standard_input(files: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fastcep.cli", "run", files[0], "--input", "-", "--json"],
+        input=EVENTS,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["matches"] == 7

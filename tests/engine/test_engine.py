@@ -1,0 +1,497 @@
+"""The engine's interface: ways in, the clock, refusals, several queries, growth, memory and counters."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+import time
+from datetime import datetime, timezone
+from typing import Any
+
+import harness
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import fastcep as fc
+from fastcep._core.match import Matcher
+from fastcep.events import EventBatch, StringTable
+from fastcep.plan import make_plan
+
+V = {"ID": "int64", "V": "int64"}
+SCHEMA = fc.Schema({"A": V, "B": V, "C": V}, type="type")
+PAIR = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 10ns"
+DATA: dict[str, list[Any]] = {
+    "type": ["A", "A", "B", "C", "B"],
+    "ID": [1, 2, 1, 1, 2],
+    "V": [10, 20, 30, 40, 50],
+    "ts": [0, 1, 2, 3, 4],
+}
+PAIRS = [{"a": 0, "b": 2}, {"a": 1, "b": 4}]
+
+
+def engine(text: str = PAIR, schema: fc.Schema = SCHEMA) -> fc.Engine:
+    return fc.Engine(fc.parse(text, schema))
+
+
+def bindings(matches: fc.Matches, *names: str) -> list[dict[str, Any]]:
+    return matches.to_arrow().select(list(names or ("a", "b"))).to_pylist()
+
+
+def events(kinds: str, **columns: Any) -> dict[str, Any]:
+    """A batch with one event per letter, at times 0, 1, 2, …"""
+    n = len(kinds)
+    return {"type": list(kinds), "ts": np.arange(n), "ID": np.ones(n, np.int64), "V": np.zeros(n, np.int64)} | columns
+
+
+# ------------------------------------------------------------------------ input
+
+
+@pytest.mark.parametrize(
+    "make",
+    [dict, pa.table, pl.DataFrame, pd.DataFrame, lambda data: pa.RecordBatch.from_pydict(data),
+     lambda data: {name: np.array(values) for name, values in data.items()}],
+    ids=["dict", "pyarrow", "polars", "pandas", "record batch", "numpy"],
+)  # fmt: skip
+def test_process_takes(make: Any) -> None:
+    assert bindings(engine().process(make(DATA))) == PAIRS
+
+
+def test_process_takes_its_own_batches() -> None:
+    schema = fc.Schema({"A": V, "B": V, "C": V}, type="type")
+    strings = StringTable()
+    assert bindings(engine().process(EventBatch.from_data(schema, DATA, strings))) == PAIRS
+
+
+def test_send() -> None:
+    one = engine()
+    found = []
+    for kind, ident, value, ts in zip(*DATA.values(), strict=True):
+        found += bindings(one.send(kind, ID=ident, V=value, ts=ts))
+    assert found == PAIRS
+    assert bindings(one.send("B", ID=2, ts=5)) == [{"a": 1, "b": 5}], "what is left out is null"
+
+
+def test_send_refuses() -> None:
+    one = engine()
+    with pytest.raises(fc.DataError, match="unknown event type 'X'"):
+        one.send("X", ts=1)
+    with pytest.raises(fc.DataError, match="no attribute 'W'"):
+        one.send("A", W=1, ts=1)
+    with pytest.raises(fc.DataError, match="no time"):
+        one.send("A", V=1)
+    with pytest.raises(fc.SchemaError):
+        one.send("A", V="text", ts=1)
+    assert one.metrics()["events"] == 0
+
+
+def test_empty_batches_change_nothing() -> None:
+    one = engine()
+    nothing = {name: pa.array([], pa.string() if name == "type" else pa.int64()) for name in DATA}
+    assert len(one.process(nothing)) == 0
+    one.process({name: values[:2] for name, values in DATA.items()})
+    assert len(one.process(nothing)) == 0
+    assert bindings(one.process({name: values[2:] for name, values in DATA.items()})) == PAIRS
+
+
+# ---------------------------------------------------------------- clock and end
+
+
+def test_advance_leaves_nothing() -> None:
+    one = engine()
+    one.process(DATA)
+    assert one.metrics()["live_partial_matches"] == 2
+    assert len(one.advance(10)) == 0
+    assert one.metrics()["live_partial_matches"] == 2, "the window includes its end"
+    one.advance(11)
+    assert one.metrics()["live_partial_matches"] == 1
+    one.advance(12)
+    state = one.metrics()
+    assert (state["live_partial_matches"], state["stored_rows"], state["keys"]) == (0, 0, 0)
+    assert bindings(one.process({"type": ["A", "B"], "ID": [1, 1], "V": [0, 0], "ts": [12, 12]})) == [{"a": 5, "b": 6}]
+
+
+def test_clock_does_not_run_back() -> None:
+    one = engine()
+    one.advance(100)
+    with pytest.raises(fc.ValidationError, match="clock back"):
+        one.advance(99)
+    with pytest.raises(fc.DataError, match="before 100 ns"):
+        one.send("A", ID=1, V=1, ts=99)
+    one.advance(100)
+    one.send("A", ID=1, V=1, ts=100)
+    assert len(one.send("B", ID=1, V=1, ts=100)) == 1
+
+
+def test_advance_takes_datetimes() -> None:
+    one = engine()
+    one.advance(datetime(2020, 1, 1))
+    with pytest.raises(fc.ValidationError, match="2020-01-01"):
+        one.advance(datetime(2019, 12, 31, 23, tzinfo=timezone.utc))
+    one.advance(datetime(2020, 1, 1, tzinfo=timezone.utc))
+    ts = 1_577_836_800 * 10**9
+    one.send("A", ID=1, ts=ts)
+    assert len(one.send("B", ID=1, ts=ts + 10)) == 1
+
+
+def test_advance_does_not_close_event_windows() -> None:
+    one = engine("PATTERN SEQ(A a, B b) WITHIN 2 EVENTS")
+    one.send("A", ts=0)
+    one.advance(10**15)
+    assert len(one.send("B", ts=10**15)) == 1
+    assert len(one.send("B", ts=10**15)) == 0
+
+
+def test_flush_ends_the_stream() -> None:
+    one = engine()
+    one.process(DATA)
+    ended = one.flush()
+    assert len(ended) == 0
+    assert ended.to_arrow().schema == engine().process(DATA).to_arrow().schema
+    assert one.metrics()["live_partial_matches"] == one.metrics()["keys"] == 0
+    for again in (lambda: one.process(DATA), lambda: one.send("A", ts=9), lambda: one.advance(10**9), one.flush):
+        with pytest.raises(fc.ValidationError, match="flush"):
+            again()
+
+
+# --------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"type": ["B", "B"], "ID": [1, 1], "V": [0, 0], "ts": [2, 1]},
+        {"type": ["B", "B"], "ID": [1, 1], "V": [0, 0], "ts": [0, 3]},
+        {"type": ["B", "X"], "ID": [1, 1], "V": [0, 0], "ts": [2, 3]},
+        {"type": ["B", "B"], "ID": [1, 1], "V": [0, 0], "ts": [2, None]},
+        {"type": ["B", "B"], "ID": ["1", "1"], "V": [0, 0], "ts": [2, 3]},
+        {"type": ["B", "B"], "ID": [1, 1], "ts": [2, 3]},
+    ],
+    ids=["disorder inside", "older than the last", "unknown type", "null time", "wrong dtype", "missing column"],
+)
+def test_a_bad_batch_is_refused_whole(bad: dict[str, list[Any]]) -> None:
+    one = engine()
+    one.process({name: values[:2] for name, values in DATA.items()})
+    before = one.metrics()
+    with pytest.raises((fc.DataError, fc.SchemaError)):
+        one.process(bad)
+    after = one.metrics()
+    assert {k: v for k, v in after.items() if k != "strings"} == {k: v for k, v in before.items() if k != "strings"}
+    assert bindings(one.process({name: values[2:] for name, values in DATA.items()})) == PAIRS
+
+
+def test_engines_refuse() -> None:
+    query = fc.parse(PAIR, SCHEMA)
+    with pytest.raises(fc.ValidationError, match="at least one"):
+        fc.Engine([])
+    with pytest.raises(fc.ValidationError, match="two queries are named"):
+        fc.Engine([query, query])
+    other = fc.parse("PATTERN SEQ(A a) WITHIN 1s", fc.Schema({"A": V}), name="other")
+    with pytest.raises(fc.ValidationError, match="another schema"):
+        fc.Engine([query, other])
+
+
+def test_unbounded_warns() -> None:
+    query = fc.parse("PATTERN SEQ(A a, B b) WITHIN UNBOUNDED", SCHEMA, name="forever")
+    with pytest.warns(UserWarning, match="'forever' is WITHIN UNBOUNDED") as caught:
+        one = fc.Engine(query)
+    assert caught[0].filename == __file__
+    assert len(one.process({"type": ["A", "B"], "ID": [1, 2], "V": [0, 0], "ts": [0, 2**62]})) == 1
+
+
+# -------------------------------------------------------------------- sequences
+
+
+def test_sequence_column_with_gaps() -> None:
+    schema = fc.Schema({"A": V, "B": V}, type="type", sequence="n")
+    one = engine("PATTERN SEQ(A+ a[], B? b, A c) WHERE c.seq > 100 WITHIN 1s RETURN c.seq AS number", schema)
+    found = one.process({"type": list("AABA"), "n": [-5, 7, 100, 200], "ts": [0, 0, 0, 0], "ID": [0] * 4, "V": [0] * 4})
+    rows = found.to_arrow().select(["a", "b", "c", "number"]).to_pylist()
+    assert rows == [
+        {"a": a, "b": b, "c": 200, "number": 200}
+        for a, b in [([-5], None), ([7], None), ([-5, 7], None), ([-5], 100), ([7], 100), ([-5, 7], 100)]
+    ]
+    for bad in (200, 199):
+        with pytest.raises(fc.DataError, match="not greater"):
+            one.send("A", n=bad, ts=1)
+    with pytest.raises(fc.DataError, match="row 1"):
+        one.process({"type": ["A", "A"], "n": [300, 300], "ts": [1, 1], "ID": [0, 0], "V": [0, 0]})
+    assert one.metrics()["events"] == 4
+
+
+# -------------------------------------------------------------- several queries
+
+
+def test_several_queries() -> None:
+    queries = [
+        fc.parse("PATTERN SEQ(B b) WITHIN 1s", SCHEMA, name="bs"),
+        fc.parse(PAIR, SCHEMA, name="pairs"),
+        fc.parse("PATTERN SEQ(A a, C c) WITHIN 1s", SCHEMA, name="ac"),
+    ]
+    one = fc.Engine(queries)
+    found = one.process(DATA)
+    table = found.to_arrow()
+    assert table["query"].to_pylist() == ["bs", "pairs", "ac", "ac", "bs", "pairs"], "detecting event, then query"
+    assert table.select(["a", "b", "c"]).to_pylist() == [
+        {"a": None, "b": 2, "c": None},
+        {"a": 0, "b": 2, "c": None},
+        {"a": 0, "b": None, "c": 3},
+        {"a": 1, "b": None, "c": 3},
+        {"a": None, "b": 4, "c": None},
+        {"a": 1, "b": 4, "c": None},
+    ]
+    assert found.counts() == one.metrics()["matches_by_query"] == {"bs": 2, "pairs": 2, "ac": 2}
+    for query in queries:
+        alone = fc.Engine(query).process(DATA).to_arrow()
+        assert found.query(query.name).to_arrow().equals(alone)
+
+
+# ------------------------------------------------------------------ the threads
+
+
+def test_gil_is_released() -> None:
+    """A counting thread goes on while a batch is processed."""
+    n = 12_000
+    data = events("A" * n + "B" * n, V=np.ones(2 * n, np.int64))
+    one = engine("PATTERN SEQ(A a, B b) WHERE a.V * b.V < 0 WITHIN 1s")
+    ticks, stop = [0], threading.Event()
+
+    def count() -> None:
+        while not stop.is_set():
+            ticks[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        time.sleep(0.05)
+        first, begin = ticks[0], time.perf_counter()
+        time.sleep(0.2)
+        alone = (ticks[0] - first) / (time.perf_counter() - begin)
+        first, begin = ticks[0], time.perf_counter()
+        assert len(one.process(data)) == 0
+        took = time.perf_counter() - begin
+        beside = (ticks[0] - first) / took
+    finally:
+        stop.set()
+        thread.join()
+    assert one.metrics()["rows_visited"] == n * n
+    assert beside > alone / 10, f"{beside:,.0f} ticks/s beside {took:.2f} s of matching, {alone:,.0f} alone"
+
+
+def test_two_engines_in_two_threads() -> None:
+    data = events("ABC" * 3_000)
+    wanted = engine("PATTERN SEQ(A a, B b, C c) WITHIN 60ns").process(data).to_arrow()
+    found: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(engine("PATTERN SEQ(A a, B b, C c) WITHIN 60ns").process(data).to_arrow())
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert all(table.equals(wanted) for table in found)
+
+
+# ------------------------------------------------------------------------ growth
+
+
+def test_output_grows_inside_one_event() -> None:
+    """65,535 matches at one event, in the defined order: compared backwards, the shorter first."""
+    found = engine("PATTERN SEQ(A+ a[], B b) WITHIN 1s").process(events("A" * 16 + "B")).to_arrow()
+    subsets = [s for size in range(1, 17) for s in itertools.combinations(range(16), size)]
+    subsets.sort(key=lambda s: s[::-1])
+    assert found["a"].to_pylist() == [list(s) for s in subsets]
+    assert set(found["b"].to_pylist()) == {16}
+
+
+def test_output_grows_at_a_closing_kleene() -> None:
+    one = engine("PATTERN SEQ(A a, B+ b[]) WITHIN 1s")
+    found = one.process(events("A" + "B" * 16)).to_arrow()
+    subsets = [s for size in range(1, 17) for s in itertools.combinations(range(1, 17), size)]
+    subsets.sort(key=lambda s: (s[-1], s[::-1]))
+    assert found["b"].to_pylist() == [list(s) for s in subsets]
+    assert one.metrics()["matches"] == 2**16 - 1
+
+
+def test_deep_buckets_and_many_starts() -> None:
+    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring began with."""
+    n = 3_000
+    values = np.random.default_rng(1).integers(0, 1_000, n + 3)
+    one = engine("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V < b.V WITHIN 1s")
+    found = one.process(events("A" * n + "BBB", V=values))
+    wanted = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
+    assert bindings(found) == wanted
+    assert one.metrics()["live_partial_matches"] == one.metrics()["peak_partial_matches"] == n
+
+
+def test_starts_wrap_around() -> None:
+    """Starts come and go many times the ring's size; each B meets exactly the As of its window."""
+    kinds = "".join(np.random.default_rng(2).choice(["A", "B"], 5_000, p=[0.9, 0.1]))
+    found = bindings(engine("PATTERN SEQ(A a, B b) WITHIN 99ns").process(events(kinds)))
+    wanted = [
+        {"a": a, "b": b} for b, kind in enumerate(kinds) if kind == "B" for a in range(max(0, b - 99), b)
+        if kinds[a] == "A"
+    ]  # fmt: skip
+    assert found == wanted
+
+
+@pytest.mark.parametrize("text", ["PATTERN SEQ(A a, B b, C c) WHERE a.ID = c.ID AND a.V + b.V = c.V WITHIN 1s",
+                                  "PATTERN SEQ(A+ a[], C c) WHERE a[i+1].V > a[i].V AND a[i+1].V < a[i].V + 3 WITHIN 1s"])  # fmt: skip
+def test_memory_comes_back(text: str) -> None:
+    one = engine(text)
+    kinds = "AB" * 600 if " b," in text else "A" * 1_500
+    n = len(kinds)
+    one.process(events(kinds, ID=np.arange(n), V=np.arange(n) // 40 if " b," not in text else np.arange(n)))
+    full = one.metrics()
+    assert full["live_partial_matches"] > 50_000
+    one.advance(10**10)
+    quiet = one.metrics()
+    assert (quiet["live_partial_matches"], quiet["stored_rows"], quiet["keys"]) == (0, 0, 0)
+    assert quiet["memory_bytes"] < full["memory_bytes"] / 10
+    assert quiet["memory_bytes"] < 1 << 20
+
+
+def test_memory_stays_flat_on_a_long_stream() -> None:
+    one = engine("PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 500ns")
+    draw = np.random.default_rng(3)
+    sizes = []
+    for number in range(40):
+        n = 5_000
+        kinds = draw.choice(["A", "B", "C"], n)
+        data = {"type": kinds, "ID": draw.integers(0, 10**9, n) % 7 + number * 100, "V": draw.integers(0, 9, n),
+                "ts": np.arange(n) + number * n}  # fmt: skip
+        one.process(data)
+        sizes.append(one.metrics()["memory_bytes"])
+    assert max(sizes[20:]) <= max(sizes[:20]) * 1.1
+
+
+# ------------------------------------------------------------------------ values
+
+
+def test_null_and_nan_keys_join_nothing() -> None:
+    schema = fc.Schema({"A": {"k": "float64", "i": "int64"}, "B": {"k": "float64", "i": "int64"}}, type="type")
+    nan = float("nan")
+    data = {"type": list("AAAABBBB"), "ts": list(range(8)), "i": pa.array([1, None, 3, 4, 1, None, 3, 0]),
+            "k": pa.array([nan, 1.0, None, -0.0, nan, 1.0, None, 0.0])}  # fmt: skip
+    for where, wanted in (
+        ("a.k = b.k", [(1, 5), (3, 7)]),
+        ("a.i = b.i", [(0, 4), (2, 6)]),
+        ("a.i = b.k", [(0, 5)]),
+        ("[k]", [(1, 5), (3, 7)]),
+        ("[i]", [(0, 4), (2, 6)]),
+        ("a.k != b.k", [(0, 4), (1, 4), (3, 4), (0, 5), (3, 5), (0, 7), (1, 7)]),
+    ):
+        found = bindings(engine(f"PATTERN SEQ(A a, B b) WHERE {where} WITHIN 1s", schema).process(data))
+        assert [(row["a"], row["b"]) for row in found] == wanted, where
+
+
+@pytest.mark.parametrize("window", ["1h", "106751d"])
+def test_times_at_the_ends_of_int64(window: str) -> None:
+    low, high = -(2**63), 2**63 - 1
+    one = engine(f"PATTERN SEQ(A a, B b) WITHIN {window}")
+    table = one.process(
+        {"type": list("ABABAB"), "ID": [0] * 6, "V": [0] * 6, "ts": [low, low, low + 1, high - 1, high, high]}
+    ).to_arrow()
+    assert table.select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}, {"a": 4, "b": 5}]
+    assert table["detected_at"].cast(pa.int64()).to_pylist() == [low, high]
+    assert len(one.advance(high)) == 0
+    assert one.metrics()["live_partial_matches"] == 1
+
+
+# ----------------------------------------------------------------------- metrics
+
+
+def test_metrics_of_a_hand_example() -> None:
+    one = engine("PATTERN SEQ(A a, B b, C c) WITHIN 10ns")
+
+    def live() -> tuple[int, int]:
+        state = one.metrics()
+        return state["live_partial_matches"], state["peak_partial_matches"]
+
+    for kind, ts, wanted in [
+        ("A", 0, (1, 1)),
+        ("A", 1, (2, 2)),
+        ("B", 2, (4, 4)),  # a, a, ab, ab
+        ("C", 3, (4, 4)),
+        ("B", 10, (6, 6)),
+        ("B", 11, (4, 6)),  # the first A and its three are gone, one is new
+        ("C", 12, (0, 6)),
+    ]:
+        one.send(kind, ID=1, V=1, ts=ts)
+        assert live() == wanted, ts
+    state = one.metrics()
+    assert set(state) == {
+        "events", "relevant_events", "matches", "matches_by_query", "rows_visited", "rows_created",
+        "live_partial_matches", "peak_partial_matches", "stored_rows", "keys", "strings", "arithmetic_nulls",
+        "memory_bytes",
+    }  # fmt: skip
+    assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
+    assert state["matches_by_query"] == {"query": 2}
+
+
+def test_live_is_exact_on_a_random_stream() -> None:
+    """Live and peak against a count of all prefixes by the reference matcher."""
+    draw = np.random.default_rng(4)
+    kinds = "".join(draw.choice(list("ABC"), 60))
+    one = engine("PATTERN SEQ(A a, B b, C c) WITHIN 9ns")
+    peak = 0
+    for now, kind in enumerate(kinds):
+        one.send(kind, ts=now)
+        starts = [t for t in range(max(0, now - 9), now + 1) if kinds[t] == "A"]
+        wanted = len(starts) + sum(kinds[t] == "B" for s in starts for t in range(s, now + 1))
+        peak = max(peak, wanted)
+        state = one.metrics()
+        assert (state["live_partial_matches"], state["peak_partial_matches"]) == (wanted, peak), (kinds, now)
+
+
+def test_relevant_events_and_arithmetic_nulls() -> None:
+    one = engine("PATTERN SEQ(A a, B b) WHERE a.V > 0 AND a.V * b.V > 5 WITHIN 1s")
+    one.process(events("ACAB", V=np.array([0, 1, 2**62, 4])))
+    state = one.metrics()
+    assert state["relevant_events"] == 2, "A with V = 2**62, and B"
+    assert (state["arithmetic_nulls"], state["matches"]) == (1, 0)
+
+
+# ----------------------------------------------------------------------- pickling
+
+
+def test_plans_are_pickled() -> None:
+    query = fc.parse(
+        "PATTERN SEQ(A a, B* b[], C? c, A d) WHERE a.ID = b[i].ID AND SUM(b[].V) < d.V AND b[i].V > c.V WITHIN 1s", SCHEMA
+    )
+    plan = make_plan(query)
+    assert make_plan(query) == plan
+    again = pickle.loads(pickle.dumps(plan))
+    assert again == plan
+    assert again.query == query
+
+    pair = pickle.loads(pickle.dumps(make_plan(fc.parse(PAIR, SCHEMA))))
+    strings = StringTable()
+    matcher = Matcher(pair, strings.intern)
+    matcher.process(EventBatch.from_data(SCHEMA, DATA, strings), 0, None)
+    values, lengths, detected, counts = matcher.take_output()
+    assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
+    assert lengths == [None, None]
+    assert (detected.tolist(), counts.tolist()) == ([2, 4], [1, 1])
+
+
+def test_strings_are_forgotten_on_a_quiet_stream() -> None:
+    schema = fc.Schema({"A": {"s": "string"}, "B": {"s": "string"}}, type="type")
+    one = engine("PATTERN SEQ(A a, B b) WHERE a.s = b.s AND a.s != 'x' WITHIN 10ns RETURN a.s", schema)
+    n = 20_000
+    for number in range(6):
+        names = [f"{number}-{k // 2}" for k in range(n)]
+        found = one.process({"type": ["A", "B"] * (n // 2), "s": names, "ts": np.arange(n) * 5 + number * n * 10})
+        assert found.to_arrow()["a.s"].to_pylist() == names[::2]
+        one.advance((number + 1) * n * 10)
+    assert one.metrics()["live_partial_matches"] == 0
+    one.process({"type": ["A", "B"], "s": ["x", "x"], "ts": [10**9, 10**9]})
+    assert one.metrics()["matches"] == 6 * n // 2
+    assert harness.matches("PATTERN SEQ(A a) WHERE a.s = 'x' WITHIN 1s", schema, "A(s='x')") == [{"a": 0}]

@@ -1,0 +1,140 @@
+"""Every fenced code block of README and docs is run, in order, one namespace and one folder for a file.
+
+========= =================================================================================================
+python    executed; warnings are errors
+console   each ``$ fastcep ...`` is run; lines below it are its standard output (``...`` stands for anything)
+bash      run as a script
+cep       parsed as a document
+text      not run
+========= =================================================================================================
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# Set-up that a reader types and that CI does itself; everything else in a console block must be a fastcep command.
+NOT_RUN = ("cd ", "git clone ", "make ", "pip install ", "python3 -m venv ", "source ")
+
+
+class Block(NamedTuple):
+    language: str
+    line: int
+    text: str
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a page; ``line`` is the number of the block's first line of text."""
+    lines = page.splitlines()
+    start = 0
+    while start < len(lines):
+        fence = re.match(r"\s*(`{3,})\s*(\S*)", lines[start])
+        start += 1
+        if not fence:
+            continue
+        closing = (end for end in range(start, len(lines)) if lines[end].strip() == fence[1])
+        end = next(closing, None)
+        assert end is not None, f"line {start}: the fence is never closed"
+        yield Block(fence[2], start + 1, dedent("\n".join(lines[start:end])) + "\n")
+        start = end + 1
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield each command of a console block (a trailing backslash continues it) with the output shown below it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, shown = re.fullmatch(r"((?:.*\\\n)*.*)\n((?:.*\n)*)", part).groups()  # type: ignore[union-attr]
+        yield command, shown
+
+
+def run_bash(script: str, where: str) -> str:
+    """Run a script in the page's folder and return its standard output; ``fastcep`` is this interpreter's."""
+    program = f"{sys.executable} -W error -c 'import sys; from fastcep.cli import main; sys.exit(main())'"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    script = f'set -euo pipefail\nfastcep() {{ {program} "$@"; }}\n{script}\n'
+    run = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, f"{where}:\n{script}\n{run.stdout}{run.stderr}"
+    return run.stdout
+
+
+def run_console(block: Block, where: str) -> None:
+    assert block.text.startswith("$ "), f"{where}: a console block starts with '$ '"
+    for command, shown in commands(block):
+        if command.startswith(NOT_RUN):
+            continue
+        assert command.startswith("fastcep "), f"{where}: run or list in NOT_RUN: {command}"
+        printed = run_bash(command, where)
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if shown.strip() and not doctest.OutputChecker().check_output(shown, printed, flags):
+            pytest.fail(f"{where}: {command}\nshown:\n{shown}\nprinted:\n{printed}")
+
+
+def run_page(page: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__docs__"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.name}:{block.line}"
+        match block.language:
+            case "python":
+                # Blank lines in front, so that a traceback names the page's own line.
+                exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
+            case "console":
+                run_console(block, where)
+            case "bash":
+                run_bash(block.text, where)
+            case "cep":
+                from fastcep.query import parse_document
+
+                parse_document(block.text, filename=where)
+            case "text":
+                pass
+            case language:
+                pytest.fail(f"{where}: unknown fence language {language!r}; use python, console, bash, cep or text")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_and_pictures_exist(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_a_false_example_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    wrong = ("```python\nassert 1 == 2\n```", "```console\n$ rm x\n```", "```\nno language\n```", "```python\nopen")
+    for text in wrong:
+        page.write_text(text, encoding="utf-8")
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            run_page(page)
+
+
+def test_commands_are_split_from_their_output() -> None:
+    block = Block("console", 1, "$ fastcep a \\\n    --b\nout 1\nout 2\n$ fastcep c\n")
+    assert list(commands(block)) == [("fastcep a \\\n    --b", "out 1\nout 2\n"), ("fastcep c", "")]
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    import fastcep
+
+    headings = re.findall(r"^#{2,3} (.+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(set(fastcep.__all__) - set(headings)) == []

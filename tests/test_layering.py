@@ -1,0 +1,120 @@
+"""Imports point down only; the order of the rooms is the one of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "fastcep"
+
+# From the bottom up. Rooms on one line do not import each other.
+FLOORS = (
+    {"errors"},
+    {"events"},
+    {"query", "io", "datasets"},
+    {"plan"},
+    {"engine"},
+    {"shedding"},
+    {"report"},
+    {"spark", "parallel", "migration", "evaluate"},
+    {"cli"},
+)
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+MAY_IMPORT_CORE = {"events"} | {room for room, floor in FLOOR.items() if floor >= FLOOR["plan"]}
+
+
+def room_of(module: str) -> str:
+    """``fastcep.query.ast`` is in the room ``query``; the package itself is the room ``""``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imported_rooms(source: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Yield the line and the room of every import of fastcep, also those inside functions and ``TYPE_CHECKING``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".") if is_package else module.split(".")[:-1]
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [node.module])])
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "fastcep" else [base]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "fastcep":
+                yield node.lineno, room_of(name)
+
+
+def offences(source: str, module: str, is_package: bool = False) -> list[str]:
+    """Return what is wrong with a module's imports, one line each."""
+    here = room_of(module)
+    if here not in FLOOR and here != "_core":
+        return [f"{module}: the room {here!r} has no floor; add it to FLOORS and to docs/architecture.md"]
+    found = []
+    for line, room in imported_rooms(source, module, is_package):
+        if room == here:
+            continue
+        if room == "_core":
+            allowed = here in MAY_IMPORT_CORE
+        else:  # `from fastcep import parse` may reach any room, so only cli, which is above all, may say it
+            allowed = FLOOR.get(room, FLOOR["cli"] - 1) < FLOOR.get(here, -1)
+        if not allowed:
+            found.append(f"{module}:{line}: {here} may not import {room or 'fastcep'}")
+    return found
+
+
+def modules() -> list[Path]:
+    return sorted(
+        path
+        for path in PACKAGE.rglob("*.py*")
+        if path.suffix in (".py", ".pyi") and path not in (PACKAGE / "__init__.py", PACKAGE / "__main__.py")
+    )
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_point_down(path: Path) -> None:
+    is_package = path.stem == "__init__"
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    module = ".".join(parts[:-1] if is_package else parts)
+    assert offences(path.read_text(encoding="utf-8"), module, is_package) == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_core/*.p[yx][xd]")), ids=lambda path: path.name)
+def test_core_imports_nothing_of_fastcep(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    imports = [line for line in lines if re.match(r"\s*(from|import|cimport)\s+\.*\s*fastcep", line)]
+    assert [line for line in imports if not re.search(r"\bfastcep\._core\b", line)] == []
+    assert [line for line in lines if re.match(r"\s*from\s+\.\.", line)] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "wrong"),
+    [
+        ("fastcep.plan.nfa", "from fastcep.query import ast", False),
+        ("fastcep.plan.nfa", "from ..query import ast", False),
+        ("fastcep.plan.nfa", "from fastcep._core import predicate", False),
+        ("fastcep.plan.nfa", "from .indexes import Index", False),
+        ("fastcep.plan.nfa", "from fastcep import engine", True),
+        ("fastcep.plan.nfa", "from fastcep import Engine", True),
+        ("fastcep.cli.run", "from fastcep import Engine", False),
+        ("fastcep.query.ast", "def f():\n    import fastcep.plan.nfa", True),
+        ("fastcep.query.ast", "from .. import plan", True),
+        ("fastcep.query.ast", "if TYPE_CHECKING:\n    from fastcep.io import read", True),
+        ("fastcep.query.ast", "from fastcep._core import predicate", True),
+        ("fastcep._core.x", "from fastcep.errors import DataError", True),
+        ("fastcep.attic.x", "", True),
+    ],
+)
+def test_the_check_itself(module: str, source: str, wrong: bool) -> None:
+    assert bool(offences(source, module)) is wrong
+
+
+def test_relative_imports_of_a_package_start_in_it() -> None:
+    assert offences("from . import nfa\nfrom ..query import ast", "fastcep.plan", is_package=True) == []
+    assert offences("from ..engine import Engine", "fastcep.plan", is_package=True) != []
