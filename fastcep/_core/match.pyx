@@ -15,26 +15,27 @@ Invariants: rows of a bucket ascend by birth; no row is dead before its start is
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, machine_free, machine_new, run
+from fastcep._core.stage cimport Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest
+from fastcep._core.starts cimport (
+    Starts, drop_first, expire, new_node, start_of, starts_clear, starts_init, starts_rest,
+)
 from fastcep._core.store cimport (
     Bucket, Index, append, compact, find, find_or_add, index_bytes, index_free, index_new, sweep,
 )
+from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State, Tables
+from fastcep._core.vectors cimport Vec, push, reserve, take
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
-
-cdef enum:              # kinds of window
-    TIME
-    EVENTS
-    UNBOUNDED
 
 cdef enum:              # kinds of program inputs, as in predicate.code_new
     ROW
@@ -51,163 +52,6 @@ cdef enum:              # event columns that are not of the schema
 cdef int64_t SWEEP_BYTES = 1 << 20
 
 
-cdef struct Vec:            # a growing array of int64
-    int64_t* data
-    int64_t size
-    int64_t capacity
-
-
-cdef struct Column:         # an event column: where a chunk's values are
-    int32_t source
-    uint64_t members
-    Code program
-    int64_t* values         # own buffer [CHUNK], unless it is a view of the batch
-    uint8_t* nulls
-    const int64_t* data     # current chunk
-    const uint8_t* null     # or NULL
-
-
-cdef struct Edge:
-    int32_t source
-    int32_t target
-    int32_t index
-    int32_t n_probe
-    int32_t* probe
-    bint has_predicate
-    bint has_outputs
-    Code predicate
-    Code outputs
-    int32_t n_forall
-    int32_t* forall
-
-
-cdef struct State:
-    bint repeated
-    bint accepting
-    bint only_accepts        # children are matches and nothing else, without a condition
-    bint only_stores         # children go to one index, without a condition
-    int32_t registers
-    int32_t outputs
-    int32_t accept_guard
-    int32_t n_indexes
-    int32_t* indexes
-    int32_t n_accept_forall
-    int32_t* accept_forall
-    int32_t first_edge       # edges into the state
-    int32_t end_edge
-    int32_t birth            # column numbers of a row; -1 = none
-    int32_t nulls
-    int32_t bind
-    int32_t register_base
-    int32_t columns
-
-
-cdef struct IndexInfo:
-    int32_t n_keys
-    int32_t* keys            # outputs
-    int32_t guard
-    int32_t n_forall
-    int32_t* forall
-
-
-cdef struct ForAll:
-    int32_t guard
-    Code program
-    int32_t n_elements
-    int32_t* member
-    int32_t* offset
-    int32_t* column          # physical column or built-in
-    const int64_t** data     # ring buffers
-    const uint8_t** null
-
-
-cdef struct Stage:           # children of one (event, member), before they are committed
-    int64_t size
-    int64_t capacity
-    int64_t* start
-    int64_t* birth           # of the parent; -1 for none
-    int32_t* edge
-    int64_t* order
-    int64_t** bind
-    int64_t** out
-    uint8_t** out_null
-
-
-cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
-    cdef int64_t capacity = max(64, vec.capacity)
-    cdef void* grown
-    while capacity < needed:
-        capacity *= 2
-    grown = realloc(vec.data, capacity * sizeof(int64_t))
-    if grown == NULL:
-        return -1
-    vec.data = <int64_t*>grown
-    vec.capacity = capacity
-    return 0
-
-
-cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
-    if vec.size == vec.capacity and reserve(vec, vec.size + 1) < 0:
-        return -1
-    vec.data[vec.size] = value
-    vec.size += 1
-    return 0
-
-
-cdef class Buffer:
-    """Owner of a malloc'd int64 array, exported through the buffer protocol (so Arrow takes it without a copy)."""
-    cdef int64_t* data
-    cdef Py_ssize_t shape[1]
-    cdef Py_ssize_t strides[1]
-
-    def __dealloc__(self):
-        free(self.data)
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        view.buf = <void*>self.data
-        view.obj = self
-        view.len = self.shape[0] * sizeof(int64_t)
-        view.readonly = 0
-        view.itemsize = sizeof(int64_t)
-        view.format = b"q"
-        view.ndim = 1
-        self.strides[0] = sizeof(int64_t)
-        view.shape = self.shape
-        view.strides = self.strides
-        view.suboffsets = NULL
-        view.internal = NULL
-
-    def __releasebuffer__(self, Py_buffer* view):
-        pass
-
-
-cdef object take(Vec* vec):
-    """Hand a vector's memory to NumPy and leave the vector empty."""
-    cdef Buffer owner
-    cdef void* trimmed
-    if vec.size == 0:
-        return np.empty(0, np.int64)
-    owner = Buffer.__new__(Buffer)
-    trimmed = realloc(vec.data, vec.size * sizeof(int64_t))
-    owner.data = <int64_t*>(trimmed if trimmed != NULL else vec.data)
-    owner.shape[0] = vec.size
-    vec.data = NULL
-    vec.size = 0
-    vec.capacity = 0
-    return np.asarray(owner)
-
-
-cdef int32_t* ints(object values) except NULL:
-    """A C copy of a tuple of ints."""
-    cdef int32_t* out = <int32_t*>calloc(max(1, len(values)), sizeof(int32_t))
-    cdef Py_ssize_t i
-    if out == NULL:
-        raise MemoryError("no memory for the plan")
-    for i, value in enumerate(values):
-        out[i] = value
-    return out
-
-
 cdef class Matcher:
     """State of one query.
 
@@ -219,250 +63,70 @@ cdef class Matcher:
         Callable that gives the int64 code of a string.
     """
     cdef readonly object plan
-    cdef int n_members, n_edges, n_indexes, n_columns, n_foralls, window_kind
+    cdef Tables tables
+    cdef int n_members, n_indexes, n_columns, n_foralls, window_kind
     cdef int64_t window
-    cdef uint64_t* type_members
-    cdef int64_t* type_codes
-    cdef Code* locals
-    cdef uint8_t* has_local
-    cdef Column* columns
+    cdef Column* columns             # of the tables
     cdef Edge* edges
     cdef State* states
     cdef IndexInfo* infos
-    cdef Index* indexes
     cdef ForAll* foralls
-    cdef Machine* vm
+    cdef Index* indexes
+    cdef Starts starts
     cdef Stage stage
+    cdef Machine* vm
     cdef Input* inputs
-    cdef int max_outputs
-    # starts: ring of ordinals [first_start, next_start)
-    cdef int64_t* start_time
-    cdef int64_t* start_position
-    cdef int64_t* start_rows
-    cdef int64_t* start_node
-    cdef int64_t start_mask, first_start, next_start
-    # chain nodes
-    cdef int64_t* node_event
-    cdef int64_t* node_previous
-    cdef int64_t* node_sibling
-    cdef int64_t node_capacity, node_used, node_free, nodes_live
-    # event ring, for for-all conditions
-    cdef int64_t ring_mask
+    cdef int64_t ring_mask           # event ring, for for-all conditions
     cdef const uint16_t* ring_type
-    cdef bint reads_type
-    # output
-    cdef Vec* out_values
+    cdef Vec* out_values             # output, per member
     cdef Vec* out_lengths
     cdef Vec detected, detected_counts
-    cdef Vec* chains
-    cdef int64_t emitted
-    # counters
-    cdef readonly int64_t events, relevant, rows_visited, rows_created, matches, live, peak
+    cdef Vec* chains                 # scratch: elements of a Kleene member
+    cdef int64_t emitted             # matches of the current event
+    cdef readonly int64_t events, relevant, rows_visited, rows_created, matches, peak
     cdef int64_t next_birth, event_birth, sweep_at
-    cdef bint has_births
-    cdef int failed
+    cdef int failed                  # out of memory
 
     def __cinit__(self, plan, intern):
-        cdef Py_ssize_t i, j
-        cdef State* state
+        cdef Py_ssize_t i
+        cdef Tables tables = Tables(plan, intern)
         self.plan = plan
-        self.n_members = len(plan.states)
-        self.n_edges = len(plan.edges)
-        self.n_indexes = len(plan.indexes)
-        self.n_columns = len(plan.columns)
-        self.n_foralls = len(plan.foralls)
+        self.tables = tables
+        self.n_members = tables.n_members
+        self.n_columns = tables.n_columns
+        self.n_foralls = tables.n_foralls
+        self.columns, self.edges, self.states = tables.columns, tables.edges, tables.states
+        self.infos, self.foralls = tables.infos, tables.foralls
         self.window_kind = plan.window_kind
         self.window = plan.window
+        self.sweep_at = SWEEP_BYTES
         self.vm = machine_new()
-        schema = plan.query.schema
-        self.type_members = <uint64_t*>calloc(len(schema.type_names), sizeof(uint64_t))
-        self.type_codes = <int64_t*>calloc(len(schema.type_names), sizeof(int64_t))
-        self.reads_type = any(c.column == COLUMN_TYPE for c in plan.columns) or COLUMN_TYPE in plan.ring_columns
-        for i, name in enumerate(schema.type_names):
-            self.type_members[i] = plan.type_members[i]
-            if self.reads_type:
-                self.type_codes[i] = intern(name)
-        self.locals = <Code*>calloc(self.n_members, sizeof(Code))
-        self.has_local = <uint8_t*>calloc(self.n_members, 1)
-        for i, program in enumerate(plan.locals):
-            if program is not None:
-                code_new(self.locals + i, program, intern)
-                self.has_local[i] = 1
-        self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
-        for i, column in enumerate(plan.columns):
-            self.columns[i].source = column.column
-            self.columns[i].members = column.members
-            if column.program is not None:
-                code_new(&self.columns[i].program, column.program, intern)
-            if column.column < 0:
-                self.columns[i].values = <int64_t*>calloc(CHUNK, sizeof(int64_t))
-                self.columns[i].nulls = <uint8_t*>calloc(CHUNK, 1)
-        self.foralls = <ForAll*>calloc(max(1, self.n_foralls), sizeof(ForAll))
-        for i, forall in enumerate(plan.foralls):
-            self.foralls[i].guard = forall.guard
-            code_new(&self.foralls[i].program, forall.program, intern)
-            self.foralls[i].n_elements = len(forall.elements)
-            self.foralls[i].member = ints([e[0] for e in forall.elements])
-            self.foralls[i].offset = ints([e[1] for e in forall.elements])
-            self.foralls[i].column = ints([e[2] for e in forall.elements])
-            self.foralls[i].data = <const int64_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
-            self.foralls[i].null = <const uint8_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
-        self._take_states(plan)
-        self._take_edges(plan, intern)
-        self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
-        self.indexes = <Index*>calloc(max(1, self.n_indexes), sizeof(Index))
-        for i, item in enumerate(plan.indexes):
-            self.infos[i].n_keys = len(item.keys)
-            self.infos[i].keys = ints(item.keys)
-            self.infos[i].guard = item.guard
-            self.infos[i].n_forall = len(item.forall)
-            self.infos[i].forall = ints(item.forall)
-            index_new(self.indexes + i, len(item.keys), self.states[item.state].columns)
-        most = max([self.max_outputs, self.n_columns]
-                   + [len(p.inputs) for e in plan.edges for p in (e.predicate, e.outputs) if p is not None]
-                   + [len(f.program.inputs) for f in plan.foralls])
-        self.inputs = <Input*>calloc(most + 1, sizeof(Input))
-        self.stage.bind = <int64_t**>calloc(self.n_members, sizeof(void*))
-        self.stage.out = <int64_t**>calloc(max(1, self.max_outputs), sizeof(void*))
-        self.stage.out_null = <uint8_t**>calloc(max(1, self.max_outputs), sizeof(void*))
+        self.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
         self.out_values = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.out_lengths = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.chains = <Vec*>calloc(self.n_members, sizeof(Vec))
-        self.node_free = -1
-        self.sweep_at = SWEEP_BYTES
-        if self._grow_starts() < 0 or self._grow_stage(CHUNK) < 0:
+        self.indexes = <Index*>calloc(max(1, tables.n_indexes), sizeof(Index))
+        for i, item in enumerate(plan.indexes):
+            index_new(self.indexes + i, len(item.keys), self.states[item.state].columns)
+            self.n_indexes = i + 1
+        if starts_init(&self.starts) < 0 or stage_init(&self.stage, self.n_members, tables.n_outputs) < 0:
             raise MemoryError("no memory for the matcher")
-
-    def _take_states(self, plan):
-        cdef Py_ssize_t i
-        cdef State* state
-        self.states = <State*>calloc(self.n_members, sizeof(State))
-        for i, item in enumerate(plan.states):
-            state = self.states + i
-            state.repeated = item.repeated
-            state.accepting = item.accepting
-            state.registers = item.registers
-            state.outputs = item.outputs
-            state.accept_guard = item.accept_guard
-            state.n_indexes = len(item.indexes)
-            state.indexes = ints(item.indexes)
-            state.n_accept_forall = len(item.accept_forall)
-            state.accept_forall = ints(item.accept_forall)
-            state.columns = 1
-            state.birth = state.nulls = -1
-            if item.needs_birth:
-                self.has_births = True
-                state.birth = state.columns
-                state.columns += 1
-            if item.registers:
-                if item.registers > 64:
-                    raise ValueError("more than 64 registers in one state")
-                state.nulls = state.columns
-                state.columns += 1
-            state.bind = state.columns
-            state.columns += i + 1
-            state.register_base = state.columns
-            state.columns += item.registers
-            self.max_outputs = max(self.max_outputs, item.outputs)
-
-    def _take_edges(self, plan, intern):
-        cdef Py_ssize_t i
-        cdef Edge* edge
-        self.edges = <Edge*>calloc(max(1, self.n_edges), sizeof(Edge))
-        for i, item in enumerate(plan.edges):
-            edge = self.edges + i
-            edge.source = item.source
-            edge.target = item.target
-            edge.index = item.index
-            edge.n_probe = len(item.probe)
-            edge.probe = ints(item.probe)
-            if item.predicate is not None:
-                code_new(&edge.predicate, item.predicate, intern)
-                edge.has_predicate = True
-            if item.outputs is not None:
-                code_new(&edge.outputs, item.outputs, intern)
-                edge.has_outputs = True
-            edge.n_forall = len(item.forall)
-            edge.forall = ints(item.forall)
-            if self.states[item.target].end_edge == 0:
-                self.states[item.target].first_edge = i
-            self.states[item.target].end_edge = i + 1
-        single = not any(item.repeated for item in plan.states)
-        for i, item in enumerate(plan.states):
-            simple = not item.repeated and not any(e.forall for e in plan.edges if e.target == i)
-            self.states[i].only_accepts = (
-                single and simple and item.accepting and not item.indexes
-                and item.accept_guard < 0 and not item.accept_forall)
-            self.states[i].only_stores = (
-                simple and not item.accepting and len(item.indexes) == 1
-                and all(plan.indexes[n].guard < 0 and not plan.indexes[n].forall for n in item.indexes))
 
     def __dealloc__(self):
         cdef int i
         for i in range(self.n_members):
-            if self.locals != NULL:
-                code_free(self.locals + i)
             if self.out_values != NULL:
                 free(self.out_values[i].data)
             if self.out_lengths != NULL:
                 free(self.out_lengths[i].data)
             if self.chains != NULL:
                 free(self.chains[i].data)
-            if self.stage.bind != NULL:
-                free(self.stage.bind[i])
-            if self.states != NULL:
-                free(self.states[i].indexes)
-                free(self.states[i].accept_forall)
-        for i in range(self.max_outputs):
-            if self.stage.out != NULL:
-                free(self.stage.out[i])
-            if self.stage.out_null != NULL:
-                free(self.stage.out_null[i])
-        for i in range(self.n_columns if self.columns != NULL else 0):
-            code_free(&self.columns[i].program)
-            free(self.columns[i].values)
-            free(self.columns[i].nulls)
-        for i in range(self.n_edges if self.edges != NULL else 0):
-            code_free(&self.edges[i].predicate)
-            code_free(&self.edges[i].outputs)
-            free(self.edges[i].probe)
-            free(self.edges[i].forall)
-        for i in range(self.n_indexes if self.indexes != NULL else 0):
+        for i in range(self.n_indexes):
             index_free(self.indexes + i)
-            free(self.infos[i].keys)
-            free(self.infos[i].forall)
-        for i in range(self.n_foralls if self.foralls != NULL else 0):
-            code_free(&self.foralls[i].program)
-            free(self.foralls[i].member)
-            free(self.foralls[i].offset)
-            free(self.foralls[i].column)
-            free(<void*>self.foralls[i].data)
-            free(<void*>self.foralls[i].null)
-        free(self.type_members)
-        free(self.type_codes)
-        free(self.locals)
-        free(self.has_local)
-        free(self.columns)
-        free(self.edges)
-        free(self.states)
-        free(self.infos)
+        stage_clear(&self.stage)
+        starts_clear(&self.starts)
         free(self.indexes)
-        free(self.foralls)
         free(self.inputs)
-        free(self.stage.start)
-        free(self.stage.birth)
-        free(self.stage.edge)
-        free(self.stage.order)
-        free(self.stage.bind)
-        free(self.stage.out)
-        free(self.stage.out_null)
-        free(self.start_time)
-        free(self.start_position)
-        free(self.start_rows)
-        free(self.start_node)
-        free(self.node_event)
-        free(self.node_previous)
-        free(self.node_sibling)
         free(self.out_values)
         free(self.out_lengths)
         free(self.chains)
@@ -537,7 +201,7 @@ cdef class Matcher:
     def advance(self, int64_t time, int64_t position):
         """Move the clock: expire what can no longer match and give its memory back. ``position`` is the next event's."""
         with nogil:
-            self._expire(time, position)
+            expire(&self.starts, self.window_kind, self.window, time, position)
             self._sweep()
         if self.failed:
             raise MemoryError("no memory for partial matches")
@@ -545,8 +209,8 @@ cdef class Matcher:
     def clear(self):
         """Drop every partial match."""
         with nogil:
-            while self.first_start < self.next_start:
-                self._drop_start()
+            while self.starts.first < self.starts.next:
+                drop_first(&self.starts)
             self._sweep()
 
     def take_output(self):
@@ -590,9 +254,14 @@ cdef class Matcher:
     @property
     def first_needed(self):
         """Position of the oldest event that a live partial match holds, or None."""
-        if self.first_start == self.next_start:
+        if self.starts.first == self.starts.next:
             return None
-        return self.start_position[self.first_start & self.start_mask]
+        return self.starts.position[self.starts.first & self.starts.mask]
+
+    @property
+    def live(self):
+        """Partial matches that can still be extended, exactly."""
+        return self.starts.live
 
     @property
     def arithmetic_nulls(self):
@@ -624,123 +293,24 @@ cdef class Matcher:
         cdef int i
         for i in range(self.n_indexes):
             total += index_bytes(self.indexes + i)
-        total += (self.start_mask + 1) * 32 + self.node_capacity * 24
-        total += self.stage.capacity * (28 + 8 * self.n_members + 9 * self.max_outputs)
+        total += (self.starts.mask + 1) * 32 + self.starts.node_capacity * 24
+        total += self.stage.capacity * (28 + 8 * self.n_members + 9 * self.tables.n_outputs)
         for i in range(self.n_members):
             total += (self.out_values[i].capacity + self.out_lengths[i].capacity + self.chains[i].capacity) * 8
         return total + (self.detected.capacity + self.detected_counts.capacity) * 8
 
-    # ------------------------------------------------------------------ growth
-
-    cdef int _grow_starts(self) noexcept nogil:
-        cdef int64_t capacity = 64 if self.start_time == NULL else (self.start_mask + 1) * 2
-        cdef int64_t* fresh[4]
-        cdef int64_t i
-        cdef int j
-        for j in range(4):
-            fresh[j] = <int64_t*>malloc(capacity * sizeof(int64_t))
-            if fresh[j] == NULL:
-                while j > 0:
-                    j -= 1
-                    free(fresh[j])
-                return -1
-        for i in range(self.first_start, self.next_start):
-            fresh[0][i & (capacity - 1)] = self.start_time[i & self.start_mask]
-            fresh[1][i & (capacity - 1)] = self.start_position[i & self.start_mask]
-            fresh[2][i & (capacity - 1)] = self.start_rows[i & self.start_mask]
-            fresh[3][i & (capacity - 1)] = self.start_node[i & self.start_mask]
-        free(self.start_time)
-        free(self.start_position)
-        free(self.start_rows)
-        free(self.start_node)
-        self.start_time, self.start_position, self.start_rows, self.start_node = fresh[0], fresh[1], fresh[2], fresh[3]
-        self.start_mask = capacity - 1
-        return 0
-
-    cdef int _grow_stage(self, int64_t needed) noexcept nogil:
-        cdef Stage* stage = &self.stage
-        cdef int64_t capacity = max(stage.capacity, CHUNK)
-        cdef int j
-        cdef bint ok = True
-        while capacity < needed:
-            capacity *= 2
-        ok = _regrow(<void**>&stage.start, capacity, 8) and ok
-        ok = _regrow(<void**>&stage.birth, capacity, 8) and ok
-        ok = _regrow(<void**>&stage.edge, capacity, 4) and ok
-        ok = _regrow(<void**>&stage.order, capacity, 8) and ok
-        for j in range(self.n_members):
-            ok = _regrow(<void**>(stage.bind + j), capacity, 8) and ok
-        for j in range(self.max_outputs):
-            ok = _regrow(<void**>(stage.out + j), capacity, 8) and ok
-            ok = _regrow(<void**>(stage.out_null + j), capacity, 1) and ok
-        if not ok:
-            return -1
-        stage.capacity = capacity
-        return 0
-
-    cdef int64_t _new_node(self, int64_t event, int64_t previous, int64_t start) noexcept nogil:
-        cdef int64_t node = self.node_free, capacity
-        if node >= 0:
-            self.node_free = self.node_sibling[node]
-        else:
-            if self.node_used == self.node_capacity:
-                capacity = max(64, self.node_capacity * 2)
-                if not (_regrow(<void**>&self.node_event, capacity, 8) and _regrow(<void**>&self.node_previous, capacity, 8)
-                        and _regrow(<void**>&self.node_sibling, capacity, 8)):
-                    return -1
-                self.node_capacity = capacity
-            node = self.node_used
-            self.node_used += 1
-        self.nodes_live += 1
-        self.node_event[node] = event
-        self.node_previous[node] = previous
-        self.node_sibling[node] = self.start_node[start & self.start_mask]
-        self.start_node[start & self.start_mask] = node
-        return node
-
     # ------------------------------------------------------------------ expiry
-
-    cdef void _drop_start(self) noexcept nogil:
-        """Forget the oldest start: its rows are dead, its nodes free."""
-        cdef int64_t slot = self.first_start & self.start_mask, node = self.start_node[slot], following
-        self.live -= self.start_rows[slot]
-        while node >= 0:
-            following = self.node_sibling[node]
-            self.node_sibling[node] = self.node_free
-            self.node_free = node
-            self.nodes_live -= 1
-            node = following
-        self.first_start += 1
-
-    cdef inline void _expire(self, int64_t time, int64_t position) noexcept nogil:
-        """Drop the starts that an event of this time and position can no longer join."""
-        cdef int64_t slot, oldest
-        if self.window_kind == TIME:
-            # time - window without overflow: a window reaching below int64 keeps everything
-            oldest = time - self.window if time >= INT64_MIN + self.window \
-                else INT64_MIN
-            while self.first_start < self.next_start and self.start_time[self.first_start & self.start_mask] < oldest:
-                self._drop_start()
-        elif self.window_kind == EVENTS:
-            while self.first_start < self.next_start and (
-                    position - self.start_position[self.first_start & self.start_mask] >= self.window):
-                self._drop_start()
 
     cdef void _sweep(self) noexcept nogil:
         cdef int i
         cdef int64_t total = 0
         for i in range(self.n_indexes):
-            if sweep(self.indexes + i, self.first_start) < 0:
+            if sweep(self.indexes + i, self.starts.first) < 0:
                 self.failed = 1
             total += self.indexes[i].bytes
         self.sweep_at = max(SWEEP_BYTES, total * 2)
-        if self.nodes_live == 0 and self.node_capacity > 4096:
-            free(self.node_event)
-            free(self.node_previous)
-            free(self.node_sibling)
-            self.node_event = self.node_previous = self.node_sibling = NULL
-            self.node_capacity = self.node_used = 0
-            self.node_free = -1
+        if self.starts.first == self.starts.next and (starts_rest(&self.starts) < 0 or stage_rest(&self.stage) < 0):
+            self.failed = 1
 
     # ------------------------------------------------------------------ the run
 
@@ -759,7 +329,7 @@ cdef class Matcher:
             self.relevant += n_relevant
             for r in range(n_relevant):
                 k = relevant[r]
-                self._expire(time[base + k], position + base + k)
+                expire(&self.starts, self.window_kind, self.window, time[base + k], position + base + k)
                 self.event_birth = self.next_birth
                 self.emitted = 0
                 pending = bits[k]
@@ -779,7 +349,7 @@ cdef class Matcher:
                 self._sweep()
             base += m
         self.events += n
-        self._expire(time[n - 1], position + n - 1)
+        expire(&self.starts, self.window_kind, self.window, time[n - 1], position + n - 1)
 
     cdef int _masks(self, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
                     const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
@@ -795,7 +365,7 @@ cdef class Matcher:
         cdef int64_t* outputs[1]
         cdef uint8_t* output_nulls[1]
         for k in range(m):
-            bits[k] = self.type_members[types[k]]
+            bits[k] = self.tables.type_members[types[k]]
         for c in range(self.n_columns):
             column = self.columns + c
             if column.source >= 0:
@@ -814,9 +384,9 @@ cdef class Matcher:
                         column.values[k] = position + k
             elif column.source == COLUMN_TYPE:
                 for k in range(m):
-                    column.values[k] = self.type_codes[types[k]]
+                    column.values[k] = self.tables.type_codes[types[k]]
         for i in range(self.n_members):
-            if not self.has_local[i]:
+            if not self.tables.has_local[i]:
                 continue
             member = <uint64_t>1 << i
             some = 0
@@ -825,8 +395,8 @@ cdef class Matcher:
                 some += (bits[k] & member) != 0
             if some == 0:
                 continue
-            self._event_inputs(self.locals + i)
-            if run(self.vm, self.locals + i, self.inputs, rows, some, keep, NULL, NULL, 0) == 0:
+            self._event_inputs(self.tables.locals + i)
+            if run(self.vm, self.tables.locals + i, self.inputs, rows, some, keep, NULL, NULL, 0) == 0:
                 memset(keep, 0, some)
             for k in range(some):
                 if not keep[k]:
@@ -905,7 +475,9 @@ cdef class Matcher:
         if stage.size == 0:
             return
         if parts > 1:
-            self._merge()
+            if stage_merge(stage) < 0:
+                self.failed = 1
+                return
             for j in range(stage.size):
                 self._commit(member, stage.order[j], position)
         elif state.only_accepts:
@@ -923,23 +495,17 @@ cdef class Matcher:
         """Stage the row of a match that begins with event ``k``."""
         cdef Edge* edge = self.edges + e
         cdef Stage* stage = &self.stage
-        cdef int64_t ordinal = self.next_start - 1
+        cdef int64_t ordinal
         cdef int j
         cdef uint8_t keep[1]
         if edge.has_predicate:
             self._row_inputs(&edge.predicate, NULL, NULL, 0, k)
             if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
                 return
-        if ordinal < self.first_start or self.start_position[ordinal & self.start_mask] != position:
-            if self.next_start - self.first_start > self.start_mask and self._grow_starts() < 0:
-                self.failed = 1
-                return
-            ordinal = self.next_start
-            self.next_start += 1
-            self.start_time[ordinal & self.start_mask] = time
-            self.start_position[ordinal & self.start_mask] = position
-            self.start_rows[ordinal & self.start_mask] = 0
-            self.start_node[ordinal & self.start_mask] = -1
+        ordinal = start_of(&self.starts, time, position)
+        if ordinal < 0:
+            self.failed = 1
+            return
         stage.start[0] = ordinal
         stage.birth[0] = -1
         stage.edge[0] = e
@@ -959,7 +525,7 @@ cdef class Matcher:
         cdef Column* column
         cdef Bucket* bucket
         cdef int64_t key[64]
-        cdef int64_t number, size, live_from = self.first_start
+        cdef int64_t number, size, live_from = self.starts.first
         cdef const int64_t* from_
         cdef int64_t* to
         cdef const int64_t* start
@@ -1007,7 +573,7 @@ cdef class Matcher:
                 first += m
                 continue
             size = stage.size
-            if size + n > stage.capacity and self._grow_stage(size + n) < 0:
+            if size + n > stage.capacity and stage_grow(stage, size + n) < 0:
                 self.failed = 1
                 return
             for i in range(n):
@@ -1034,44 +600,6 @@ cdef class Matcher:
         if dead * 2 > bucket.size - bucket.head and dead > 8:
             compact(index, bucket, live_from)
 
-    cdef void _merge(self) noexcept nogil:
-        """Order the staged rows by their parents' births; each edge's run is ascending already (bottom-up merge)."""
-        cdef Stage* stage = &self.stage
-        cdef int64_t n = stage.size, i = 0, j, k, out = 0, run_end, left, right
-        # Insertion of run after run: few runs (edges into one member), each sorted.
-        for i in range(n):
-            stage.order[i] = i
-        run_end = 1
-        while run_end < n and stage.edge[run_end] == stage.edge[run_end - 1]:
-            run_end += 1
-        while run_end < n:
-            j = run_end
-            while j < n and stage.edge[j] == stage.edge[run_end]:
-                j += 1
-            if stage.birth[run_end] < stage.birth[stage.order[run_end - 1]]:
-                self._merge_runs(run_end, j)
-            run_end = j
-
-    cdef void _merge_runs(self, int64_t middle, int64_t end) noexcept nogil:
-        """Merge ``order[:middle]`` with ``order[middle:end]`` from the back; ``start`` of unused rows is the scratch."""
-        cdef Stage* stage = &self.stage
-        cdef int64_t left = middle - 1, right = end - 1, to = end - 1, i
-        cdef int64_t* scratch
-        if stage.size * 2 > stage.capacity and self._grow_stage(stage.size * 2) < 0:
-            self.failed = 1
-            return
-        scratch = stage.order + stage.size
-        for i in range(middle, end):
-            scratch[i - middle] = stage.order[i]
-        while right >= middle:
-            if left >= 0 and stage.birth[stage.order[left]] > stage.birth[scratch[right - middle]]:
-                stage.order[to] = stage.order[left]
-                left -= 1
-            else:
-                stage.order[to] = scratch[right - middle]
-                right -= 1
-            to -= 1
-
     cdef void _commit(self, int member, int64_t j, int64_t position) noexcept nogil:
         """Make staged child ``j`` a row of ``member``'s indexes, or a match, or both."""
         cdef State* state = self.states + member
@@ -1082,7 +610,7 @@ cdef class Matcher:
         cdef int i, c
         cdef bint stored = False
         if state.repeated:
-            stage.bind[member][j] = self._new_node(position, stage.bind[member][j], stage.start[j])
+            stage.bind[member][j] = new_node(&self.starts, position, stage.bind[member][j], stage.start[j])
             if stage.bind[member][j] < 0:
                 self.failed = 1
                 return
@@ -1122,10 +650,10 @@ cdef class Matcher:
         """Account for staged row ``j``, which is a live partial match now."""
         self.next_birth += 1
         self.rows_created += 1
-        self.start_rows[self.stage.start[j] & self.start_mask] += 1
-        self.live += 1
-        if self.live > self.peak:
-            self.peak = self.live
+        self.starts.rows[self.stage.start[j] & self.starts.mask] += 1
+        self.starts.live += 1
+        if self.starts.live > self.peak:
+            self.peak = self.starts.live
 
     cdef inline bint _insert(self, const State* state, int member, int number, int64_t j, int64_t nulls) noexcept nogil:
         """Append staged row ``j`` to an index; False if a key word is null (it joins nothing) or memory is out."""
@@ -1145,7 +673,7 @@ cdef class Matcher:
         found = find(index, key)
         if found < 0:
             found = find_or_add(index, key)
-        row = -1 if found < 0 else append(index, found, self.first_start)
+        row = -1 if found < 0 else append(index, found, self.starts.first)
         if row < 0:
             self.failed = 1
             return False
@@ -1197,10 +725,10 @@ cdef class Matcher:
         cdef int64_t node = self.stage.bind[member][j], low, high, swap
         chain.size = 0
         while node >= 0:
-            if push(chain, self.node_event[node]) < 0:
+            if push(chain, self.starts.event[node]) < 0:
                 self.failed = 1
                 return 0
-            node = self.node_previous[node]
+            node = self.starts.previous[node]
         low = 0
         high = chain.size - 1
         while low < high:
@@ -1226,13 +754,8 @@ cdef class Matcher:
         for e in range(item.n_elements):
             low = max(low, -<int64_t>item.offset[e])
             high = min(high, self._elements(item.member[e], j) - item.offset[e])
-        values = <int64_t*>malloc(max(1, item.n_elements) * CHUNK * sizeof(int64_t))
-        nulls = <uint8_t*>malloc(max(1, item.n_elements) * CHUNK)
-        if values == NULL or nulls == NULL:
-            free(values)
-            free(nulls)
-            self.failed = 1
-            return False
+        values = item.values
+        nulls = item.nulls
         first = low
         kept = n = 0
         while first < high and kept == n:
@@ -1241,7 +764,7 @@ cdef class Matcher:
                 for i in range(n):
                     slot = self.chains[item.member[e]].data[first + i + item.offset[e]] & self.ring_mask
                     if item.column[e] == COLUMN_TYPE:
-                        values[e * CHUNK + i] = self.type_codes[self.ring_type[slot]]
+                        values[e * CHUNK + i] = self.tables.type_codes[self.ring_type[slot]]
                     else:
                         values[e * CHUNK + i] = item.data[e][slot]
                     nulls[e * CHUNK + i] = 0 if item.null[e] == NULL else item.null[e][slot]
@@ -1258,8 +781,6 @@ cdef class Matcher:
                     self.inputs[i].stride = 0
             kept = run(self.vm, program, self.inputs, NULL, n, keep, NULL, NULL, 0)
             first += n
-        free(values)
-        free(nulls)
         return kept == n
 
     cdef void _emit(self, int member, int64_t j) noexcept nogil:
@@ -1279,12 +800,3 @@ cdef class Matcher:
                 if push(self.out_values + m, bound) < 0:
                     self.failed = 1
         self.emitted += 1
-
-
-cdef bint _regrow(void** data, int64_t capacity, int width) noexcept nogil:
-    """Reallocate an array; False without memory (the old one stays)."""
-    cdef void* grown = realloc(data[0], capacity * width)
-    if grown == NULL:
-        return False
-    data[0] = grown
-    return True

@@ -53,8 +53,8 @@ class Engine:
     """
 
     def __init__(self, queries: ast.Query | Buildable | Sequence[ast.Query | Buildable]) -> None:
-        items = list(queries) if isinstance(queries, Sequence) else [queries]
-        built = [item if isinstance(item, ast.Query) else item.build() for item in items]
+        items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
+        built = [_built(item) for item in items]
         if not built:
             raise ValidationError("an engine needs at least one query")
         self._schema: Schema = built[0].schema
@@ -86,19 +86,6 @@ class Engine:
         self._peak_bytes = 0
         self._strings_at = _STRINGS
         self._literals = len(self._strings)
-        self._check_columns()
-
-    def _check_columns(self) -> None:
-        """Matches of all queries go into one table: a column must have one type in all of them."""
-        seen: dict[str, tuple[Any, str]] = {}
-        for part in self._nothing().parts:
-            for column, values in part.columns().items():
-                type_, owner = seen.setdefault(column, (values.type, part.query.name))
-                if values.type != type_:
-                    raise ValidationError(
-                        f"the output column {column!r} is {type_} in query {owner!r} and {values.type} in query "
-                        f"{part.query.name!r}; rename the variable (or RETURN column) in one of them"
-                    )
 
     def _returns_of(self, query: ast.Query) -> Returns | None:
         if not query.returns:
@@ -132,7 +119,7 @@ class Engine:
         self._check_order(batch, origin, first_row)
         return self._take(batch)
 
-    def send(self, type: str, **values: Any) -> Matches:
+    def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event.
 
         Parameters
@@ -140,7 +127,8 @@ class Engine:
         type
             The event's type.
         **values
-            Its attributes, under their names in the data, and the time (and sequence) column; left out = null.
+            Its attributes by name (left out = null) and its time, under the time column's name or as ``time`` (and
+            likewise the sequence number, or ``seq``, when the schema names a column for it).
 
         Raises
         ------
@@ -150,21 +138,28 @@ class Engine:
         schema = self._schema
         if type not in schema.type_names:
             raise DataError(f"unknown event type {type!r}; declared are {', '.join(schema.type_names)}")
-        columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
         attributes = schema.attributes(type)
+        columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
+        given = {"time": False, "seq": schema.sequence is None}
         for name, value in values.items():
             if name in attributes:
                 columns[schema.columns[schema.column_of(type, name)].source] = [value]
-            elif name in (schema.time, schema.sequence):
-                columns[name] = [value]
+            elif name in ("time", schema.time):
+                columns[schema.time], given["time"] = [value], True
+            elif schema.sequence is not None and name in ("seq", schema.sequence):
+                columns[schema.sequence], given["seq"] = [value], True
             else:
-                known = ", ".join([*attributes, str(schema.time)])
-                raise DataError(f"event of type {type!r} has no attribute {name!r}; expected {known}")
-        if schema.time not in columns:
-            raise DataError(f"the event has no time; give {schema.time}=…")
+                raise DataError(
+                    f"event of type {type!r} has no attribute {name!r}; expected {', '.join([*attributes, 'time'])}"
+                )
+        for name, there in given.items():
+            if not there:
+                raise DataError(f"the event of type {type!r} has no {name}; give {name}=…")
         if schema.type is not None:
             columns[schema.type] = [type if schema.codes is None else schema.codes[type]]
-        return self.process(columns)
+        if not schema.header:
+            columns = {at: columns.get(at, [None]) for at in range(1 + max(map(int, columns)))}
+        return self.process(columns, origin="event")
 
     def _check_open(self) -> None:
         if self._ended:
@@ -344,11 +339,25 @@ class Engine:
         }
 
 
-def _nanoseconds(time: int | datetime) -> int:
+def _built(item: object) -> ast.Query:
+    if isinstance(item, ast.Query):
+        return item
+    build = getattr(item, "build", None)
+    query = build() if callable(build) else None
+    if not isinstance(query, ast.Query):
+        raise ValidationError(f"found {type(item).__name__}, expected a query: fastcep.parse(text, schema) gives one")
+    return query
+
+
+def _nanoseconds(time: object) -> int:
     if isinstance(time, datetime):
         aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
         return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
+    if isinstance(time, bool) or not isinstance(time, int | np.integer):
+        raise ValidationError(f"found {time!r}, expected a time: int nanoseconds since the epoch, or a datetime")
+    if not -(2**63) <= time < 2**63:
+        raise ValidationError(f"time {time} is outside of int64 nanoseconds")
     return int(time)
 
 

@@ -100,14 +100,31 @@ class Matches:
         Columns: ``query`` (dictionary), ``window_id`` (int64, null without explicit windows), ``detected_at``
         (timestamp[ns, UTC]), one per variable (int64 sequence number, null when untaken; large_list<int64> for a Kleene
         variable), then the RETURN columns. With several queries a column that a query does not have is null.
+
+        Raises
+        ------
+        ValidationError
+            If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
         if len(self.parts) == 1:
             return pa.table(self.parts[0].columns())
+        self._check_columns()
         tables = [pa.table(part.columns()).cast(_plain(part)) for part in self.parts]
         whole = pa.concat_tables(tables, promote_options="default")
         detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self.parts])
         order = np.argsort(detected, kind="stable")
         return whole.take(from_numpy(order))
+
+    def _check_columns(self) -> None:
+        seen: dict[str, tuple[Any, str]] = {}
+        for part in self.parts:
+            for column, values in part.columns().items():
+                kind, owner = seen.setdefault(column, (values.type, part.query.name))
+                if values.type != kind:
+                    raise ValidationError(
+                        f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
+                        f"{part.query.name!r}; rename it in one of them, or take the matches of one query at a time"
+                    )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""

@@ -34,8 +34,11 @@ class Edge:
 
 def step(expr: Op, edge: Edge) -> Op:
     """Rewrite ``expr`` (view of ``edge.target``) over the quantities of ``edge.source`` and the event."""
+    bound = Op("lt_i", "b", (const(0, "i"), quantity("count", "i", edge.source)))
 
     def leaf(node: Op) -> Op | None:
+        if node == bound and not edge.loop:
+            return const(True, "b")  # the source state has just bound its member
         if node.name != "q":
             return None
         kind, member, extra, attr = node.data

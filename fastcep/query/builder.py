@@ -96,6 +96,8 @@ class Variable(_Bound):
 
     def times(self, minimum: int, maximum: int | None = None) -> Repeated:
         """Make it ``minimum`` to ``maximum`` events (None: any number), ``T{m,n} x[]``."""
+        minimum = _whole(minimum, "times()")
+        maximum = None if maximum is None else _whole(maximum, "times()")
         return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> Variable:
@@ -246,7 +248,7 @@ class Builder:
         if events is not None:
             if time is not None:
                 raise ValidationError("within() takes a time or events=n, not both")
-            return replace(self, window=ast.CountWindow(events))
+            return replace(self, window=ast.CountWindow(_whole(events, "within(events=…)")))
         return replace(self, window=ast.Unbounded() if time is None else ast.TimeWindow(parse_duration(time)))
 
     def partition_by(self, *names: str) -> Builder:
@@ -284,3 +286,9 @@ class Builder:
             raise ValidationError(problem.message) from None
         except RecursionError:
             raise ValidationError("the query nests too deeply; simplify it, for example with isin") from None
+
+
+def _whole(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValidationError(f"found {value!r} in {where}, expected a whole number")
+    return value

@@ -207,7 +207,7 @@ def test_a_run_loads_no_library_that_it_does_not_use(files: tuple[str, str]) -> 
 
 def test_standard_input(files: tuple[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "fastcep.cli", "run", files[0], "--input", "-", "--json"],
+        [sys.executable, "-m", "fastcep", "run", files[0], "--input", "-", "--json"],
         input=EVENTS,
         capture_output=True,
         text=True,

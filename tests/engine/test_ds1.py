@@ -17,7 +17,7 @@ TEXTS = {
     "Q1": f"{ABC} AND a.V + b.V = c.V WITHIN 8ms",
     "Q1s": f"{ABC} AND a.V + b.V = c.V WITHIN 1ms",
     "QS": f"{ABC} AND a.V = 10 AND b.V = 10 AND c.V = 10 WITHIN 1ms",
-    "QK": "PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = b[i].ID AND a.ID = c.ID AND b[i].V = a.V WITHIN 1ms",
+    "QK": "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
 }
 COUNTS = {"Q1": 2_244_896, "Q1s": 34_837, "QS": 751, "QK": 83_737}
 

@@ -45,7 +45,7 @@ def values(text: str, stream: str = STREAM, schema: fc.Schema = SCHEMA) -> list[
     ],
 )
 def test_against_the_reference(returns: str) -> None:
-    query = fc.parse(f"PATTERN SEQ(A a, B? b, A|B* c[]) WITHIN 1s RETURN {returns}", SCHEMA)
+    query = fc.parse(f"PATTERN SEQ(A a, B? b, (A|B)* c[]) WITHIN 1s RETURN {returns}", SCHEMA)
     events = harness.stream(SCHEMA, STREAM)
     found = harness.rows(query, None, events)
     assert len(found) > 10
@@ -55,9 +55,9 @@ def test_against_the_reference(returns: str) -> None:
 
 
 def test_by_hand() -> None:
-    text = "PATTERN SEQ(A a, B+ b[]) WHERE b[i].i IS NOT NULL" if False else "PATTERN SEQ(A a, B+ b[])"
     found = values(
-        f"{text} WHERE a.seq = 0 WITHIN 1s RETURN a.s AS s, a.f * 2 AS f, b[].i AS i, b[last].s AS l, SUM(b[].f) AS t"
+        "PATTERN SEQ(A a, B+ b[]) WHERE a.seq = 0 WITHIN 1s "
+        "RETURN a.s AS s, a.f * 2 AS f, b[].i AS i, b[last].s AS l, SUM(b[].f) AS t"
     )
     assert found == [
         {"s": "x", "f": 3.0, "i": [-7], "l": "y", "t": None},
@@ -88,7 +88,8 @@ def test_a_union_reads_the_column_of_each_type() -> None:
     schema = fc.Schema(
         {"A": {"v": "int64"}, "B": {"v": "int64"}}, type="type", sources={"A": {"v": "x"}, "B": {"v": "y"}}
     )
-    query = fc.parse("PATTERN SEQ(A|B+ a[]) WHERE a[i+1].v > a[i].v WITHIN 1s RETURN a[].v AS l, SUM(a[].v) AS s", schema)
+    text = "PATTERN SEQ((A|B)+ a[]) WHERE a[i+1].v > a[i].v WITHIN 1s RETURN a[].v AS l, SUM(a[].v) AS s"
+    query = fc.parse(text, schema)
     data = {"type": ["A", "B", "A"], "ts": [0, 1, 2], "x": [1, 100, 3], "y": [50, 2, 60]}
     found = fc.Engine(query).process(data).to_arrow().select(["l", "s"]).to_pylist()
     wanted = [[1], [2], [1, 2], [3], [1, 3], [2, 3], [1, 2, 3]]

@@ -102,12 +102,19 @@ def test_edges_with_equal_keys_share_an_index() -> None:
     assert len(made.indexes) == 2
 
 
-def test_guards_are_folded() -> None:
-    """On an edge that skips b its conditions are gone; on one from b they stand without a guard."""
-    made = plan("PATTERN SEQ(A a, B? b, C c) WHERE b.V < c.V WITHIN 1ms")
-    by_edge = edges(made)
+def test_guards_are_folded_where_the_variable_is_skipped() -> None:
+    by_edge = edges(plan("PATTERN SEQ(A a, B? b, C c) WHERE b.V < c.V AND b.ID = c.ID WITHIN 1ms"))
     assert by_edge[0, 2].predicate is None
-    assert by_edge[1, 2].predicate_text == "b.V < c.V"
+    assert by_edge[0, 2].probe == ()
+    assert "b.V < c.V" in by_edge[1, 2].predicate_text
+
+
+def test_guards_are_folded_where_the_variable_was_just_bound() -> None:
+    """On an edge from b its conditions stand without a guard, so its equalities are keys."""
+    made = plan("PATTERN SEQ(A a, B? b, C c) WHERE b.V < c.V AND b.ID = c.ID WITHIN 1ms")
+    edge = edges(made)[1, 2]
+    assert edge.predicate_text == "b.V < c.V"
+    assert edge.key_text == "b.ID = c.ID"
     assert registers(made) == [(), ("b.V",), ()]
 
 
@@ -127,7 +134,7 @@ def test_residuals_and_float_keys() -> None:
 
 
 def test_partition_is_a_key_of_every_edge() -> None:
-    for text in ("PATTERN SEQ(A a, B+ b[], C c) PARTITION BY ID WITHIN 1ms",
+    for text in ("PATTERN SEQ(A a, B+ b[], C c) WITHIN 1ms PARTITION BY ID",
                  "PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] WITHIN 1ms"):  # fmt: skip
         made = plan(text)
         assert all(len(edge.probe) == 1 for edge in made.edges if edge.source >= 0)
@@ -141,13 +148,13 @@ def test_needs_birth() -> None:
 
     assert births("PATTERN SEQ(A a, B b) WITHIN 1ms") == [False, False]
     assert births("PATTERN SEQ(A a, A b) WITHIN 1ms") == [True, False]
-    assert births("PATTERN SEQ(A a, A|B b) WITHIN 1ms") == [True, False]
+    assert births("PATTERN SEQ(A a, (A|B) b) WITHIN 1ms") == [True, False]
     assert births("PATTERN SEQ(A a, B? b, C c) WITHIN 1ms") == [True, True, False]
     assert births("PATTERN SEQ(A a, B+ b[]) WITHIN 1ms") == [True, True]
 
 
 def test_members_and_windows() -> None:
-    made = plan("PATTERN SEQ(A a, A|B b, B c) WITHIN 5 EVENTS")
+    made = plan("PATTERN SEQ(A a, (A|B) b, B c) WITHIN 5 EVENTS")
     assert made.type_members == (0b011, 0b110, 0, 0)
     assert (made.window_kind, made.window) == (1, 5)
     assert plan("PATTERN SEQ(A a) WITHIN UNBOUNDED").window_kind == 2
@@ -165,7 +172,7 @@ def test_ring_columns() -> None:
 
 def test_computed_once_per_event() -> None:
     made = plan("PATTERN SEQ(A a, B b) WHERE a.V * a.V + 1 = b.V * b.V WITHIN 1ms")
-    assert {column.text for column in made.columns if column.program is not None} == {"(a.V * a.V) + 1", "b.V * b.V"}
+    assert {column.text for column in made.columns if column.program is not None} == {"((a.V * a.V) + 1)", "b.V * b.V"}
     assert registers(made) == [(), ()]
 
 

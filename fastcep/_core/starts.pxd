@@ -1,0 +1,42 @@
+# First events of live partial matches, and the chain nodes made under them. See starts.pyx.
+from libc.stdint cimport INT64_MIN, int64_t
+
+
+cdef enum:              # kinds of window
+    TIME
+    EVENTS
+    UNBOUNDED
+
+
+cdef struct Starts:
+    int64_t* time            # ring of ordinals [first, next)
+    int64_t* position
+    int64_t* rows            # live rows under it
+    int64_t* node            # latest chain node under it, or -1
+    int64_t mask, first, next
+    int64_t live             # rows under all starts
+    int64_t* event           # chain nodes: event position,
+    int64_t* previous        # the element before, or -1,
+    int64_t* sibling         # the next node of the same start, or the next free node
+    int64_t node_capacity, nodes_used, free_node, nodes_live
+
+
+cdef int starts_init(Starts* starts) noexcept nogil
+cdef void starts_clear(Starts* starts) noexcept nogil
+cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil
+cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
+cdef void drop_first(Starts* starts) noexcept nogil
+cdef int starts_rest(Starts* starts) noexcept nogil
+
+
+cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:
+    """Drop the starts that an event of this time and position can no longer join."""
+    cdef int64_t oldest
+    if window_kind == TIME:
+        # time - window without overflow: a window reaching below int64 keeps everything
+        oldest = time - window if time >= INT64_MIN + window else INT64_MIN
+        while starts.first < starts.next and starts.time[starts.first & starts.mask] < oldest:
+            drop_first(starts)
+    elif window_kind == EVENTS:
+        while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= window:
+            drop_first(starts)

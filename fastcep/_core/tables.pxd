@@ -1,0 +1,83 @@
+# A plan as C structs, read-only while matchers run. See tables.pyx.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from fastcep._core.predicate cimport Code
+
+
+cdef struct Column:         # an event column: where a chunk's values are
+    int32_t source
+    uint64_t members
+    Code program
+    int64_t* values         # own buffer [CHUNK], unless it is a view of the batch
+    uint8_t* nulls
+    const int64_t* data     # current chunk
+    const uint8_t* null     # or NULL
+
+
+cdef struct Edge:
+    int32_t source
+    int32_t target
+    int32_t index
+    int32_t n_probe
+    int32_t* probe
+    bint has_predicate
+    bint has_outputs
+    Code predicate
+    Code outputs
+    int32_t n_forall
+    int32_t* forall
+
+
+cdef struct State:
+    bint repeated
+    bint accepting
+    bint only_accepts        # children are matches and nothing else, without a condition
+    bint only_stores         # children go to one index, without a condition
+    int32_t registers
+    int32_t outputs
+    int32_t accept_guard
+    int32_t n_indexes
+    int32_t* indexes
+    int32_t n_accept_forall
+    int32_t* accept_forall
+    int32_t first_edge       # edges into the state
+    int32_t end_edge
+    int32_t birth            # column numbers of a row; -1 = none
+    int32_t nulls
+    int32_t bind
+    int32_t register_base
+    int32_t columns
+
+
+cdef struct IndexInfo:
+    int32_t n_keys
+    int32_t* keys            # outputs
+    int32_t guard
+    int32_t n_forall
+    int32_t* forall
+
+
+cdef struct ForAll:
+    int32_t guard
+    Code program
+    int32_t n_elements
+    int32_t* member
+    int32_t* offset
+    int32_t* column          # physical column or built-in
+    const int64_t** data     # ring buffers
+    const uint8_t** null
+    int64_t* values          # scratch: elements of one chunk, [n_elements][CHUNK]
+    uint8_t* nulls
+
+
+cdef class Tables:
+    cdef int n_types, n_members, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
+    cdef uint64_t* type_members   # per type id: members that may bind it
+    cdef int64_t* type_codes      # per type id: string code of its name
+    cdef Code* locals             # per member
+    cdef uint8_t* has_local
+    cdef Column* columns
+    cdef Edge* edges
+    cdef State* states
+    cdef IndexInfo* infos
+    cdef ForAll* foralls
