@@ -49,6 +49,7 @@ def main() -> None:
             rows[name] = {"fastcep": round(mine, 2), "limit": round(theirs, 2), "ratio": round(mine / theirs, 3)}
             print(f"{name:4} fastcep {mine:7.2f} M events/s   C limit {theirs:7.2f}   ratio {mine / theirs:.3f}")
     result = {"environment": environment(), "passes": passes, "million_events_per_cpu_second": rows}
+    (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "limit.json").write_text(json.dumps(result, indent=2) + "\n")
 
 

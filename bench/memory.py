@@ -39,6 +39,7 @@ def main() -> None:
         rows[name] = {"resident_5M": at[FROM], "resident_20M": at[TO], "growth": round(growth, 4), "state": state}
         print(f"{name:4} {at[FROM] / 2**20:7.1f} MiB at 5 M, {at[TO] / 2**20:7.1f} MiB at 20 M: {growth:+.2%}")
     result = {"environment": environment(), "chunk": CHUNK, "queries": rows}
+    (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "memory.json").write_text(json.dumps(result, indent=2) + "\n")
 
 

@@ -6,6 +6,7 @@ cdef struct Vec:
     int64_t* data
     int64_t size
     int64_t capacity
+    int64_t hint             # what the next filling will probably need
 
 
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil

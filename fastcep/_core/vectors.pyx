@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
-    cdef int64_t capacity = max(64, vec.capacity)
+    cdef int64_t capacity = max(64, vec.capacity if vec.capacity else vec.hint)
     cdef void* grown
     while capacity < needed:
         capacity *= 2
@@ -58,6 +58,7 @@ cdef object take(Vec* vec):
     """Hand a vector's memory to NumPy and leave the vector empty."""
     cdef Buffer owner
     cdef void* trimmed
+    vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
         return np.empty(0, np.int64)
     owner = Buffer.__new__(Buffer)
