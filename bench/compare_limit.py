@@ -7,7 +7,6 @@ Both sides start with the events in memory (C: rows; fastcep: an Arrow table) an
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 
 import fastcep as fc
-from bench.queries import COUNTS, QUERIES, SCHEMA, environment, events, run
+from bench.queries import COUNTS, QUERIES, SCHEMA, events, run, store
 from fastcep.datasets import write_ds1_csv
 
 HERE = Path(__file__).parent
@@ -48,9 +47,7 @@ def main() -> None:
             mine, theirs = statistics.median(ours), statistics.median(limit)
             rows[name] = {"fastcep": round(mine, 2), "limit": round(theirs, 2), "ratio": round(mine / theirs, 3)}
             print(f"{name:4} fastcep {mine:7.2f} M events/s   C limit {theirs:7.2f}   ratio {mine / theirs:.3f}")
-    result = {"environment": environment(), "passes": passes, "million_events_per_cpu_second": rows}
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "limit.json").write_text(json.dumps(result, indent=2) + "\n")
+    store("limit", {"passes": passes, "million_events_per_cpu_second": rows})
 
 
 if __name__ == "__main__":

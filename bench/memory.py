@@ -5,15 +5,13 @@ Writes ``results/memory.json``.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import fastcep as fc
-from bench.queries import QUERIES, SCHEMA, environment
+from bench.queries import QUERIES, SCHEMA, store
 from fastcep.datasets import ds1_batches
 
-HERE = Path(__file__).parent
 FROM, TO, CHUNK = 5_000_000, 20_000_000, 100_000
 
 
@@ -38,9 +36,7 @@ def main() -> None:
         state = engine.metrics()["memory_bytes"]
         rows[name] = {"resident_5M": at[FROM], "resident_20M": at[TO], "growth": round(growth, 4), "state": state}
         print(f"{name:4} {at[FROM] / 2**20:7.1f} MiB at 5 M, {at[TO] / 2**20:7.1f} MiB at 20 M: {growth:+.2%}")
-    result = {"environment": environment(), "chunk": CHUNK, "queries": rows}
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "memory.json").write_text(json.dumps(result, indent=2) + "\n")
+    store("memory", {"chunk": CHUNK, "queries": rows})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ QUERIES = {
     "Q1": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V + b.V = c.V WITHIN 8ms",
     "Q1s": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V + b.V = c.V WITHIN 1ms",
     "QS": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V = 10 AND b.V = 10 AND c.V = 10 WITHIN 1ms",
-    "QK": "PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = b[i].ID AND a.ID = c.ID AND b[i].V = a.V WITHIN 1ms",
+    "QK": "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
 }
 COUNTS = {"Q1": 2_244_896, "Q1s": 34_837, "QS": 751, "QK": 83_737}
 
@@ -51,6 +52,13 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: version(name) for name in ("fastcep", "numpy", "pyarrow")},
     }
+
+
+def store(name: str, figures: dict[str, Any]) -> None:
+    """Write figures with their environment to ``results/NAME.json``."""
+    folder = Path(__file__).parent / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
 
 
 def _cpuinfo() -> list[str]:

@@ -76,6 +76,7 @@ cdef class Matcher:
     cdef Stage stage
     cdef Machine* vm
     cdef Input* inputs
+    cdef int64_t* key                # scratch: the words of one key
     cdef int64_t ring_mask           # event ring, for for-all conditions
     cdef const uint16_t* ring_type
     cdef Vec* out_values             # output, per member
@@ -102,6 +103,7 @@ cdef class Matcher:
         self.sweep_at = SWEEP_BYTES
         self.vm = machine_new()
         self.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
+        self.key = <int64_t*>calloc(max([1] + [len(item.keys) for item in plan.indexes]), sizeof(int64_t))
         self.out_values = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.out_lengths = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.chains = <Vec*>calloc(self.n_members, sizeof(Vec))
@@ -127,6 +129,7 @@ cdef class Matcher:
         starts_clear(&self.starts)
         free(self.indexes)
         free(self.inputs)
+        free(self.key)
         free(self.out_values)
         free(self.out_lengths)
         free(self.chains)
@@ -524,7 +527,7 @@ cdef class Matcher:
         cdef Stage* stage = &self.stage
         cdef Column* column
         cdef Bucket* bucket
-        cdef int64_t key[64]
+        cdef int64_t* key = self.key
         cdef int64_t number, size, live_from = self.starts.first
         cdef const int64_t* from_
         cdef int64_t* to
@@ -661,7 +664,7 @@ cdef class Matcher:
         cdef IndexInfo* info = self.infos + number
         cdef Index* index = self.indexes + number
         cdef Bucket* bucket
-        cdef int64_t key[64]
+        cdef int64_t* key = self.key
         cdef int64_t found, row, capacity
         cdef int64_t* data
         cdef int c, o

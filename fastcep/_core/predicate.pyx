@@ -208,7 +208,6 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
     cdef const int64_t* c
     cdef const double* fa
     cdef const double* fb
-    cdef const double* fc
     cdef const uint8_t* na
     cdef const uint8_t* nb
     cdef const uint8_t* nc
@@ -341,7 +340,6 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
             c = vm.data[ip[4]]
             sc = vm.step[ip[4]]
             nc = vm.null[ip[4]]
-            fc = <const double*>c
             _three(vm, op, d, nd, a, sa, na, b, sb, nb, c, sc, nc, ip, n)
             vm.data[dst] = d
             vm.null[dst] = nd

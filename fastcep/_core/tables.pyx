@@ -109,8 +109,6 @@ cdef class Tables:
                 state.birth = state.columns
                 state.columns += 1
             if item.registers:
-                if item.registers > 64:
-                    raise ValueError("more than 64 registers in one state")
                 state.nulls = state.columns
                 state.columns += 1
             state.bind = state.columns

@@ -7,8 +7,10 @@ event ring, and lets each query's compiled matcher run over it without the GIL.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +85,7 @@ class Engine:
         self._time: int | None = None
         self._sequence: int | None = None
         self._ended = False
-        self._peak_bytes = 0
+        self._busy = Lock()
         self._strings_at = _STRINGS
         self._literals = len(self._strings)
 
@@ -114,10 +116,10 @@ class Engine:
         ValidationError
             After :meth:`flush`.
         """
-        self._check_open()
-        batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
-        self._check_order(batch, origin, first_row)
-        return self._take(batch)
+        with self._alone():
+            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
+            self._check_order(batch, origin, first_row)
+            return self._take(batch)
 
     def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event.
@@ -160,6 +162,17 @@ class Engine:
         if not schema.header:
             columns = {at: columns.get(at, [None]) for at in range(1 + max(map(int, columns)))}
         return self.process(columns, origin="event")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
+        if not self._busy.acquire(blocking=False):
+            raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
+        try:
+            self._check_open()
+            yield
+        finally:
+            self._busy.release()
 
     def _check_open(self) -> None:
         if self._ended:
@@ -267,26 +280,26 @@ class Engine:
         ValidationError
             If the time is before the one already reached, or after :meth:`flush`.
         """
-        self._check_open()
         moment = _nanoseconds(time)
-        if self._time is not None and moment < self._time:
-            raise ValidationError(f"cannot move the clock back from {_show(self._time)} to {_show(moment)}")
-        self._time = moment
-        for matcher in self._matchers:
-            matcher.advance(moment, self._position)
-        if self._ring is not None:
-            self._ring.reclaim(self._oldest())
-        return self._nothing()
+        with self._alone():
+            if self._time is not None and moment < self._time:
+                raise ValidationError(f"cannot move the clock back from {_show(self._time)} to {_show(moment)}")
+            self._time = moment
+            for matcher in self._matchers:
+                matcher.advance(moment, self._position)
+            if self._ring is not None:
+                self._ring.reclaim(self._oldest())
+            return self._nothing()
 
     def flush(self) -> Matches:
         """End the stream: return what was waiting for its end and drop all state."""
-        self._check_open()
-        self._ended = True
-        for matcher in self._matchers:
-            matcher.clear()
-        if self._ring is not None:
-            self._ring.reclaim(self._position)
-        return self._nothing()
+        with self._alone():
+            self._ended = True
+            for matcher in self._matchers:
+                matcher.clear()
+            if self._ring is not None:
+                self._ring.reclaim(self._position)
+            return self._nothing()
 
     def _nothing(self) -> Matches:
         empty = np.empty(0, np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fastcep.errors import ValidationError
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, const, leaves, only, to_float, transform
 from fastcep.plan.placement import ForAll, Placement, Placer
@@ -13,6 +14,8 @@ from fastcep.query import ast
 
 _BUILTINS = {"time": -1, "seq": -2, "type": -3}
 _COMPUTED = -4
+#: A row keeps the nulls of its registers in one word.
+MAX_VALUES = 64
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ class _Planner:
             accept[state] = all_of(place.on_exit.get(state, []) + place.on_accept.get(state, []))
         self._temporaries(accept, on_edge, on_exit, on_accept)
         self._fix_registers()
+        self._check_registers()
         locals_ = [self._local(number) for number in range(len(self.members))]
         edges = [self._edge(edge, on_edge.get(edge, ())) for edge in sorted(place.edges, key=_order)]
         foralls = [self._forall(number) for number in range(len(self.foralls))]
@@ -177,6 +181,15 @@ class _Planner:
                         if part not in source:
                             source.append(part)
                             changed = True
+
+    def _check_registers(self) -> None:
+        for number, state in enumerate(self.states):
+            if len(state.registers) > MAX_VALUES:
+                variable = self.members[number].variable
+                raise ValidationError(
+                    f"query {self.query.name!r}: a partial match that has bound {variable!r} has to carry "
+                    f"{len(state.registers)} values for later conditions, expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where it fits"
+                )
 
     def _rewritten(self, expr: Op, edge: Edge) -> Op:
         replace = self.edges[edge].replace

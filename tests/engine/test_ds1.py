@@ -8,29 +8,17 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
-from fastcep import datasets
-
-ATTRIBUTES = {"ID": "int64", "V": "int64"}
-SCHEMA = fc.Schema(dict.fromkeys("ABCD", ATTRIBUTES), time="ts", type="type", time_unit="us")
-ABC = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID"
-TEXTS = {
-    "Q1": f"{ABC} AND a.V + b.V = c.V WITHIN 8ms",
-    "Q1s": f"{ABC} AND a.V + b.V = c.V WITHIN 1ms",
-    "QS": f"{ABC} AND a.V = 10 AND b.V = 10 AND c.V = 10 WITHIN 1ms",
-    "QK": "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
-}
-COUNTS = {"Q1": 2_244_896, "Q1s": 34_837, "QS": 751, "QK": 83_737}
+from bench.queries import COUNTS, QUERIES, SCHEMA, events
 
 
 def query(name: str) -> fc.Query:
-    return fc.parse(TEXTS[name], SCHEMA, name=name)
+    return fc.parse(QUERIES[name], SCHEMA, name=name)
 
 
 @pytest.fixture(scope="module")
 def stream() -> pa.Table:
     """DS1, types dictionary-coded once so that small batches do not pay for it."""
-    table = datasets.ds1(1_000_000, 7)
-    return table.set_column(0, "type", table["type"].dictionary_encode().combine_chunks())
+    return events()
 
 
 def run(engine: fc.Engine, table: pa.Table, size: int) -> dict[str, list[pa.Table]]:
@@ -66,8 +54,8 @@ def test_counts(stream: pa.Table, name: str) -> None:
 def test_small_batches(stream: pa.Table, size: int, events: int) -> None:
     """All four queries in one engine over tiny batches: the same tables as each alone in one batch."""
     prefix = stream.slice(0, events)
-    found = run(fc.Engine([query(name) for name in TEXTS]), prefix, size)
-    for name in TEXTS:
+    found = run(fc.Engine([query(name) for name in QUERIES]), prefix, size)
+    for name in QUERIES:
         assert joined(found[name]).equals(fc.Engine(query(name)).process(prefix).to_arrow()), name
 
 
@@ -85,8 +73,8 @@ def test_send_equals_process(stream: pa.Table) -> None:
 @pytest.mark.parametrize("size", [7, 1])
 def test_counts_of_tiny_batches(stream: pa.Table, size: int) -> None:
     """The full stream in batches of 7 and of 1."""
-    engine = fc.Engine([query(name) for name in TEXTS])
-    counts = dict.fromkeys(TEXTS, 0)
+    engine = fc.Engine([query(name) for name in QUERIES])
+    counts = dict.fromkeys(QUERIES, 0)
     for batch in stream.to_batches(max_chunksize=size):
         for name, found in engine.process(batch).counts().items():
             counts[name] += found

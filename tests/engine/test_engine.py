@@ -522,3 +522,21 @@ def test_send_takes_the_time_under_either_name() -> None:
     numbered = fc.Schema({"A": {"v": "int64"}}, time="ts", sequence="n")
     with pytest.raises(fc.DataError, match="has no seq; give seq="):
         fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", numbered)).send("A", ts=1, v=3)
+
+
+def test_many_keys_work_and_too_many_carried_values_are_refused() -> None:
+    names = [f"k{number}" for number in range(70)]
+    wide = fc.Schema({"A": dict.fromkeys(names, "int64"), "B": dict.fromkeys(names, "int64")}, type="type")
+    data = {"type": ["A", "B", "B"], "ts": [0, 1, 2], **{name: [1, 1, 1] for name in names}, "k69": [1, 1, 2]}
+    engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE [{', '.join(names)}] WITHIN 1s", wide))
+    assert engine.process(data).to_arrow().select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
+    ordered = " AND ".join(f"a.{name} <= b.{name}" for name in names)
+    with pytest.raises(fc.ValidationError, match=r"bound 'a' has to carry 70 values .* at most 64"):
+        fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE {ordered} WITHIN 1s", wide))
+
+
+def test_a_second_thread_is_refused_while_a_batch_runs() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", SCHEMA))
+    with engine._busy, pytest.raises(fc.ValidationError, match="one thread at a time"):
+        engine.send("A", ts=0, ID=1, V=1)
+    assert len(engine.send("A", ts=0, ID=1, V=1)) == 1
