@@ -188,7 +188,8 @@ class _Planner:
                 variable = self.members[number].variable
                 raise ValidationError(
                     f"query {self.query.name!r}: a partial match that has bound {variable!r} has to carry "
-                    f"{len(state.registers)} values for later conditions, expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where it fits"
+                    f"{len(state.registers)} values for later conditions, "
+                    f"expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where it fits"
                 )
 
     def _rewritten(self, expr: Op, edge: Edge) -> Op:
