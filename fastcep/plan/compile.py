@@ -59,14 +59,14 @@ class _Planner:
         self.edges: dict[Edge, _EdgeWork] = {}
         self.states = [_StateWork() for _ in self.members]
         self.indexes: list[_IndexWork] = []
-        self.foralls: list[ForAll] = []
+        self.foralls: list[tuple[int, ForAll]] = []
         self.ring: set[int] = set()
 
     def plan(self) -> Plan:
         place, query = self.placement, self.query
-        on_exit = {s: self._register_foralls(v) for s, v in place.all_on_exit.items()}
-        on_accept = {s: self._register_foralls(v) for s, v in place.all_on_accept.items()}
-        on_edge = {e: self._register_foralls(v) for e, v in place.all_on_edge.items()}
+        on_exit = {s: self._register_foralls(s, v) for s, v in place.all_on_exit.items()}
+        on_accept = {s: self._register_foralls(s, v) for s, v in place.all_on_accept.items()}
+        on_edge = {e: self._register_foralls(e.target, v) for e, v in place.all_on_edge.items()}
         for edge in place.edges:
             self._split(edge)
         for edge in place.edges:
@@ -102,8 +102,9 @@ class _Planner:
 
     # ------------------------------------------------------------ conditions
 
-    def _register_foralls(self, items: list[ForAll]) -> tuple[int, ...]:
-        self.foralls += items
+    def _register_foralls(self, state: int, items: list[ForAll]) -> tuple[int, ...]:
+        """Number the conditions for one state; the same condition at another state has another program."""
+        self.foralls += [(state, item) for item in items]
         return tuple(range(len(self.foralls) - len(items), len(self.foralls)))
 
     def _split(self, edge: Edge) -> None:
@@ -161,8 +162,9 @@ class _Planner:
         at_state = [(state, number) for part in (on_exit, on_accept) for state, ns in part.items() for number in ns]
         at_state += [(edge.target, number) for edge, numbers in on_edge.items() for number in numbers]
         for state, number in at_state:
-            want(state, self.foralls[number].guard)
-            for expr in _row_parts(self.foralls[number].condition):
+            condition = self.foralls[number][1]
+            want(state, condition.guard)
+            for expr in _row_parts(condition.condition):
                 want(state, expr)
 
     def _fix_registers(self) -> None:
@@ -298,8 +300,7 @@ class _Planner:
         )
 
     def _forall(self, number: int) -> ForAllPlan:
-        item = self.foralls[number]
-        state = self._forall_state(number)
+        state, item = self.foralls[number]
         outputs = self.states[state].outputs
         elements: list[tuple[int, int, int]] = []
 
@@ -329,17 +330,6 @@ class _Planner:
         compiler.filter(transform(item.condition, element))
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         return ForAllPlan(guard, compiler.finish(), tuple(elements))
-
-    def _forall_state(self, number: int) -> int:
-        item, place = self.foralls[number], self.placement
-        for edge, items in place.all_on_edge.items():
-            if any(other is item for other in items):
-                return edge.target
-        for part in (place.all_on_exit, place.all_on_accept):
-            for state, items in part.items():
-                if any(other is item for other in items):
-                    return state
-        raise AssertionError("a for-all condition without a place")
 
     # ----------------------------------------------------------------- parts
 
