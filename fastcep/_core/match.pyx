@@ -6,8 +6,8 @@ Data flow per batch, in chunks of ``CHUNK`` events: (1) event masks, vectorised:
 event and member, ascending: probe the index of every incoming edge, filter the bucket by the edge's predicate, *stage* the
 children, merge them in birth order, *commit* them to the target's indexes and emit complete matches.
 
-Rows: column 0 start ordinal, then birth (if needed), null bits of the registers (if any), bindings of members
-0..state (event position; node of the chain for a Kleene member; -1 absent), registers.
+Rows: fixed words (start ordinal, birth if needed, bindings of members 0..state: event position, node of the chain for a
+Kleene member, -1 absent) and columns (null bits of the registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
@@ -16,20 +16,23 @@ the appends it causes; nothing is allocated per event once the buffers have grow
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memset
 
 import numpy as np
 
+from fastcep._core.memory cimport Budget, unlimited
 from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, machine_free, machine_new, run
-from fastcep._core.stage cimport Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest
+from fastcep._core.stage cimport (
+    Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
+)
 from fastcep._core.starts cimport (
-    Starts, drop_first, expire, new_node, start_of, starts_clear, starts_init, starts_rest,
+    Starts, drop_all, expire, new_node, start_of, starts_clear, starts_init, starts_rest,
 )
 from fastcep._core.store cimport (
-    Bucket, Index, append, compact, find, find_or_add, index_bytes, index_free, index_new, sweep,
+    Bucket, Index, Source, append, column_of, compact, find, find_or_add, index_free, index_new, insert, sweep,
 )
 from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State, Tables
-from fastcep._core.vectors cimport Vec, push, reserve, take
+from fastcep._core.vectors cimport Vec, fill, gather, push, reserve, take, vec_free
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -77,6 +80,9 @@ cdef class Matcher:
     cdef Machine* vm
     cdef Input* inputs
     cdef int64_t* key                # scratch: the words of one key
+    cdef Source* outputs             # scratch: where the outputs of new rows are,
+    cdef Source* words               # the words of their keys
+    cdef Source* row                 # and all words of the rows
     cdef int64_t ring_mask           # event ring, for for-all conditions
     cdef const uint16_t* ring_type
     cdef Vec* out_values             # output, per member
@@ -86,7 +92,10 @@ cdef class Matcher:
     cdef int64_t emitted             # matches of the current event
     cdef readonly int64_t events, relevant, rows_visited, rows_created, matches, peak
     cdef int64_t next_birth, event_birth, sweep_at
-    cdef int failed                  # out of memory
+    cdef Budget budget
+    cdef int64_t swept               # bytes left by the last sweep
+    cdef bint failed                 # out of memory, see _give_up
+    cdef readonly int64_t lost       # live partial matches dropped for want of memory, in all
 
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
@@ -101,46 +110,64 @@ cdef class Matcher:
         self.window_kind = plan.window_kind
         self.window = plan.window
         self.sweep_at = SWEEP_BYTES
+        unlimited(&self.budget)
         self.vm = machine_new()
         self.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
-        self.key = <int64_t*>calloc(max([1] + [len(item.keys) for item in plan.indexes]), sizeof(int64_t))
+        words = max([1] + [len(item.keys) for item in plan.indexes])
+        self.key = <int64_t*>calloc(words, sizeof(int64_t))
+        self.words = <Source*>calloc(words, sizeof(Source))
+        self.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
+        width = max([self.states[i].fixed + self.states[i].columns for i in range(self.n_members)])
+        self.row = <Source*>calloc(width, sizeof(Source))
         self.out_values = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.out_lengths = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.chains = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.indexes = <Index*>calloc(max(1, tables.n_indexes), sizeof(Index))
         for i, item in enumerate(plan.indexes):
-            index_new(self.indexes + i, len(item.keys), self.states[item.state].columns)
+            index_new(self.indexes + i, &self.budget, len(item.keys), self.states[item.state].fixed, self.states[item.state].columns)
             self.n_indexes = i + 1
-        if starts_init(&self.starts) < 0 or stage_init(&self.stage, self.n_members, tables.n_outputs) < 0:
+        for i in range(self.n_members):
+            self.out_values[i].budget = self.out_lengths[i].budget = self.chains[i].budget = &self.budget
+        self.detected.budget = self.detected_counts.budget = &self.budget
+        if (starts_init(&self.starts, &self.budget) < 0
+                or stage_init(&self.stage, &self.budget, self.n_members, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
 
     def __dealloc__(self):
         cdef int i
         for i in range(self.n_members):
             if self.out_values != NULL:
-                free(self.out_values[i].data)
+                vec_free(self.out_values + i)
             if self.out_lengths != NULL:
-                free(self.out_lengths[i].data)
+                vec_free(self.out_lengths + i)
             if self.chains != NULL:
-                free(self.chains[i].data)
+                vec_free(self.chains + i)
         for i in range(self.n_indexes):
             index_free(self.indexes + i)
-        stage_clear(&self.stage)
+        if self.stage.budget != NULL:
+            stage_clear(&self.stage)
         starts_clear(&self.starts)
         free(self.indexes)
         free(self.inputs)
         free(self.key)
+        free(self.words)
+        free(self.outputs)
+        free(self.row)
         free(self.out_values)
         free(self.out_lengths)
         free(self.chains)
-        free(self.detected.data)
-        free(self.detected_counts.data)
+        vec_free(&self.detected)
+        vec_free(&self.detected_counts)
         machine_free(self.vm)
 
     # ------------------------------------------------------------------ Python's side
 
     def process(self, batch, int64_t position, ring):
-        """Run over a batch whose first event has arrival ``position``; matches wait for :meth:`take_output`."""
+        """Run over a batch whose first event has arrival ``position``; matches wait for :meth:`take_output`.
+
+        Returns how many events were taken: all, or those before the one for which there was no memory. Then every
+        partial match has been dropped (counted in ``lost``) and the matcher can go on with the next batch.
+        """
         cdef Py_ssize_t n = len(batch), i
         cdef const int64_t[::1] time = batch.time
         cdef const uint16_t[::1] types = batch.type
@@ -151,8 +178,9 @@ cdef class Matcher:
         cdef const uint8_t[::1] nulls
         cdef const int64_t** data
         cdef const uint8_t** null
+        cdef Py_ssize_t taken
         if n == 0:
-            return
+            return 0
         if batch.sequence is not None:
             sequence = batch.sequence
             seq = &sequence[0]
@@ -168,12 +196,20 @@ cdef class Matcher:
             if self.n_foralls:
                 self._bind_ring(ring, keep)
             with nogil:
-                self._run(&time[0], &types[0], seq, data, null, n, position)
+                taken = self._run(&time[0], &types[0], seq, data, null, n, position)
         finally:
             free(<void*>data)
             free(<void*>null)
-        if self.failed:
-            raise MemoryError("no memory for partial matches")
+        return taken
+
+    def set_limit(self, int64_t limit):
+        """Hold at most ``limit`` bytes from now on."""
+        self.budget.limit = limit
+
+    @property
+    def refused(self):
+        """Whether the last want of memory was the limit's doing."""
+        return self.budget.refused
 
     def _bind_ring(self, ring, list keep):
         cdef const int64_t[::1] values
@@ -206,14 +242,11 @@ cdef class Matcher:
         with nogil:
             expire(&self.starts, self.window_kind, self.window, time, position)
             self._sweep()
-        if self.failed:
-            raise MemoryError("no memory for partial matches")
 
     def clear(self):
         """Drop every partial match."""
         with nogil:
-            while self.starts.first < self.starts.next:
-                drop_first(&self.starts)
+            drop_all(&self.starts)
             self._sweep()
 
     def take_output(self):
@@ -236,21 +269,20 @@ cdef class Matcher:
         Keys and registers are not told apart by type, so an integer that looks like a code keeps it alive too.
         """
         cdef int64_t limit = marks.shape[0], b, value
-        cdef int i, w, c, r
+        cdef int i, w, r
         cdef Index* index
         cdef Bucket* bucket
         for i in range(self.n_indexes):
             index = self.indexes + i
-            c = self.states[self.plan.indexes[i].state].register_base
             for b in range(index.n_buckets):
                 bucket = index.buckets + b
                 for w in range(index.words):
                     value = index.keys[b * index.words + w]
                     if 0 <= value < limit:
                         marks[value] = 1
-                for w in range(c, index.columns):
+                for w in range(1, index.columns):
                     for r in range(bucket.head, bucket.size):
-                        value = bucket.data[<int64_t>w * bucket.capacity + r]
+                        value = column_of(index, bucket, w)[r]
                         if 0 <= value < limit:
                             marks[value] = 1
 
@@ -292,15 +324,28 @@ cdef class Matcher:
     @property
     def nbytes(self):
         """Bytes held: rows, indexes, starts, chain nodes, staging and output not yet taken."""
+        return self.budget.used
+
+    @property
+    def key_bytes(self):
+        """Bytes of the indexes without their rows."""
         cdef int64_t total = 0
         cdef int i
+        cdef Index* index
         for i in range(self.n_indexes):
-            total += index_bytes(self.indexes + i)
-        total += (self.starts.mask + 1) * 32 + self.starts.node_capacity * 24
-        total += self.stage.capacity * (28 + 8 * self.n_members + 9 * self.tables.n_outputs)
-        for i in range(self.n_members):
-            total += (self.out_values[i].capacity + self.out_lengths[i].capacity + self.chains[i].capacity) * 8
-        return total + (self.detected.capacity + self.detected_counts.capacity) * 8
+            index = self.indexes + i
+            total += index.bucket_capacity * (sizeof(Bucket) + index.words * sizeof(int64_t))
+            total += (index.slot_mask + 1) * sizeof(int32_t)
+        return total
+
+    @property
+    def row_bytes(self):
+        """Bytes of the rows in all indexes, room for more included, of their starts and of their chain nodes."""
+        cdef int64_t total = (self.starts.mask + 1) * 32 + self.starts.node_capacity * 24
+        cdef int i
+        for i in range(self.n_indexes):
+            total += self.indexes[i].bytes
+        return total
 
     # ------------------------------------------------------------------ expiry
 
@@ -308,24 +353,54 @@ cdef class Matcher:
         cdef int i
         cdef int64_t total = 0
         for i in range(self.n_indexes):
-            if sweep(self.indexes + i, self.starts.first) < 0:
-                self.failed = 1
+            sweep(self.indexes + i, self.starts.first)
             total += self.indexes[i].bytes
         self.sweep_at = max(SWEEP_BYTES, total * 2)
-        if self.starts.first == self.starts.next and (starts_rest(&self.starts) < 0 or stage_rest(&self.stage) < 0):
-            self.failed = 1
+        if self.starts.first == self.starts.next:
+            starts_rest(&self.starts)
+            stage_rest(&self.stage)
+        self.swept = self.budget.used
+
+    cdef inline bint _sweep_is_due(self) noexcept nogil:
+        """Whether the rows have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
+        cdef int64_t total = 0, limit = self.budget.limit
+        cdef int i
+        for i in range(self.n_indexes):
+            total += self.indexes[i].bytes
+        return total > self.sweep_at or (
+            self.budget.used > limit - limit // 8 and self.budget.used > self.swept + limit // 64)
+
+    cdef void _give_up(self) noexcept nogil:
+        """Drop all partial matches and what the failed event has put out; the matches before it stay."""
+        cdef int64_t whole = 0, values, i
+        cdef int m
+        for i in range(self.detected_counts.size):
+            whole += self.detected_counts.data[i]
+        self.detected.size = self.detected_counts.size
+        for m in range(self.n_members):
+            values = whole
+            if self.states[m].repeated:
+                values = 0
+                for i in range(whole):
+                    values += self.out_lengths[m].data[i]
+                self.out_lengths[m].size = whole
+            self.out_values[m].size = values
+        self.lost += self.starts.live
+        drop_all(&self.starts)
+        self._sweep()
+        self.failed = False
 
     # ------------------------------------------------------------------ the run
 
-    cdef void _run(self, const int64_t* time, const uint16_t* types, const int64_t* seq, const int64_t** data,
-                   const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
+    cdef Py_ssize_t _run(self, const int64_t* time, const uint16_t* types, const int64_t* seq, const int64_t** data,
+                         const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
+        """Take the events; returns how many, see ``process``."""
         cdef uint64_t bits[CHUNK]
         cdef int32_t relevant[CHUNK]
         cdef uint64_t pending
         cdef Py_ssize_t base = 0
-        cdef int m, k, r, n_relevant, i
-        cdef int64_t total
-        while base < n and not self.failed:
+        cdef int m, k, r, n_relevant
+        while base < n:
             m = <int>min(<Py_ssize_t>CHUNK, n - base)
             n_relevant = self._masks(bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
                                      data, null, base, m, position + base)
@@ -339,20 +414,21 @@ cdef class Matcher:
                 while pending:
                     self._bind(__builtin_ctzll(pending), k, position + base + k, time[base + k])
                     pending &= pending - 1
-                if self.emitted:
-                    self.matches += self.emitted
+                if self.emitted and not self.failed:
                     if push(&self.detected, position + base + k) < 0 or push(&self.detected_counts, self.emitted) < 0:
-                        self.failed = 1
+                        self.failed = True
+                    else:
+                        self.matches += self.emitted
                 if self.failed:
-                    return
-            total = 0
-            for i in range(self.n_indexes):
-                total += self.indexes[i].bytes
-            if total > self.sweep_at:
+                    self._give_up()
+                    self.events += base + k
+                    return base + k
+            if self._sweep_is_due():
                 self._sweep()
             base += m
         self.events += n
         expire(&self.starts, self.window_kind, self.window, time[n - 1], position + n - 1)
+        return n
 
     cdef int _masks(self, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
                     const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
@@ -438,11 +514,12 @@ cdef class Matcher:
             self.inputs[j].bits = NULL
             self.inputs[j].stride = 1
 
-    cdef inline void _row_inputs(self, const Code* program, const State* source, const Bucket* bucket, int first,
+    cdef inline void _row_inputs(self, const Code* program, int number_of_index, const Bucket* bucket, int first,
                                  int k) noexcept nogil:
         """Inputs of an edge program: row registers from row ``first`` on, values of event ``k`` broadcast."""
         cdef int j, number
         cdef Column* column
+        cdef Index* index = self.indexes + number_of_index
         for j in range(program.n_inputs):
             number = program.input_number[j]
             if program.input_kind[j] == EVENT:
@@ -452,10 +529,9 @@ cdef class Matcher:
                 self.inputs[j].bits = NULL
                 self.inputs[j].stride = 0
             else:
-                self.inputs[j].data = (
-                    bucket.data + <int64_t>(source.register_base + number) * bucket.capacity + first)
+                self.inputs[j].data = column_of(index, bucket, 1 + number) + first
                 self.inputs[j].nulls = NULL
-                self.inputs[j].bits = bucket.data + <int64_t>source.nulls * bucket.capacity + first
+                self.inputs[j].bits = column_of(index, bucket, 0) + first
                 self.inputs[j].bit = number
                 self.inputs[j].stride = 1
 
@@ -466,12 +542,12 @@ cdef class Matcher:
         cdef int e, parts = 0
         cdef int64_t before, j
         stage.size = 0
-        for e in range(state.first_edge, state.end_edge):
+        for e in range(state.first_edge, state.end_edge):  # a state that only stores or accepts stages nothing
             before = stage.size
             if self.edges[e].source < 0:
                 self._stage_start(e, k, position, time)
             else:
-                self._probe(e, k)
+                self._probe(e, k, position)
             parts += stage.size > before
             if self.failed:
                 return
@@ -479,17 +555,10 @@ cdef class Matcher:
             return
         if parts > 1:
             if stage_merge(stage) < 0:
-                self.failed = 1
+                self.failed = True
                 return
             for j in range(stage.size):
                 self._commit(member, stage.order[j], position)
-        elif state.only_accepts:
-            self._emit_all(member, position)
-        elif state.only_stores:
-            for j in range(stage.size):
-                stage.bind[member][j] = position
-                if self._insert(state, member, state.indexes[0], j, self._null_bits(state, j)):
-                    self._count_row(j)
         else:
             for j in range(stage.size):
                 self._commit(member, j, position)
@@ -498,39 +567,45 @@ cdef class Matcher:
         """Stage the row of a match that begins with event ``k``."""
         cdef Edge* edge = self.edges + e
         cdef Stage* stage = &self.stage
+        cdef Column* column
         cdef int64_t ordinal
         cdef int j
         cdef uint8_t keep[1]
         if edge.has_predicate:
-            self._row_inputs(&edge.predicate, NULL, NULL, 0, k)
+            self._row_inputs(&edge.predicate, 0, NULL, 0, k)
             if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
                 return
         ordinal = start_of(&self.starts, time, position)
         if ordinal < 0:
-            self.failed = 1
+            self.failed = True
+            return
+        if self.states[edge.target].only_stores:
+            self._store_rows(edge, NULL, 0, NULL, 1, k, position, ordinal)
             return
         stage.start[0] = ordinal
         stage.birth[0] = -1
         stage.edge[0] = e
         for j in range(edge.target + 1):
             stage.bind[j][0] = -1
+        for j in range(edge.n_copies):
+            column = self.columns + edge.copy_number[j]
+            stage.out[edge.copy_output[j]][0] = column.data[k]
+            stage.out_null[edge.copy_output[j]][0] = column.null != NULL and column.null[k]
         if edge.has_outputs:
-            self._row_inputs(&edge.outputs, NULL, NULL, 0, k)
+            self._row_inputs(&edge.outputs, 0, NULL, 0, k)
             run(self.vm, &edge.outputs, self.inputs, NULL, 1, NULL, stage.out, stage.out_null, 0)
         stage.size = 1
 
-    cdef void _probe(self, int e, int k) noexcept nogil:
-        """Stage a child for every row of the edge's index that event ``k`` extends."""
+    cdef void _probe(self, int e, int k, int64_t position) noexcept nogil:
+        """Make a child of every row of the edge's index that event ``k`` extends: staged, or stored or emitted at once."""
         cdef Edge* edge = self.edges + e
         cdef Index* index = self.indexes + edge.index
         cdef State* source = self.states + edge.source
-        cdef Stage* stage = &self.stage
+        cdef State* target = self.states + edge.target
         cdef Column* column
         cdef Bucket* bucket
         cdef int64_t* key = self.key
-        cdef int64_t number, size, live_from = self.starts.first
-        cdef const int64_t* from_
-        cdef int64_t* to
+        cdef int64_t number, fixed, live_from = self.starts.first
         cdef const int64_t* start
         cdef int32_t rows[CHUNK]
         cdef uint8_t keep[CHUNK]
@@ -546,62 +621,234 @@ cdef class Matcher:
         if number < 0:
             return
         bucket = index.buckets + number
-        start = bucket.data
-        while bucket.head < bucket.size and start[bucket.head] < live_from:
+        fixed = source.fixed
+        while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
             bucket.head += 1
         end = bucket.size
         if source.birth >= 0:  # rows that this very event made stand at the end
-            from_ = bucket.data + <int64_t>source.birth * bucket.capacity
-            while end > bucket.head and from_[end - 1] >= self.event_birth:
+            while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= self.event_birth:
                 end -= 1
         self.rows_visited += end - bucket.head
         first = bucket.head
         while first < end:
             m = min(CHUNK, end - first)
             n = 0
+            start = bucket.data + first * fixed
             if edge.has_predicate:
-                self._row_inputs(&edge.predicate, source, bucket, first, k)
-                if run(self.vm, &edge.predicate, self.inputs, NULL, m, keep, NULL, NULL, 0) == 0:
-                    first += m
-                    continue
-                for i in range(m):
-                    rows[n] = i
-                    n += keep[i] & (start[first + i] >= live_from)
+                self._row_inputs(&edge.predicate, edge.index, bucket, first, k)
+                if run(self.vm, &edge.predicate, self.inputs, NULL, m, keep, NULL, NULL, 0) > 0:
+                    for i in range(m):
+                        rows[n] = i
+                        n += keep[i] & (start[i * fixed] >= live_from)
+            elif source.first:  # the dead are all before head
+                n = m
             else:
                 for i in range(m):
                     rows[n] = i
-                    n += start[first + i] >= live_from
+                    n += start[i * fixed] >= live_from
                 dead += m - n
-            if n == 0:
-                first += m
-                continue
-            size = stage.size
-            if size + n > stage.capacity and stage_grow(stage, size + n) < 0:
-                self.failed = 1
-                return
-            for i in range(n):
-                stage.start[size + i] = start[first + rows[i]]
-                stage.edge[size + i] = e
-            if source.birth >= 0:
-                from_ = bucket.data + <int64_t>source.birth * bucket.capacity + first
-                for i in range(n):
-                    stage.birth[size + i] = from_[rows[i]]
-            for j in range(edge.source + 1):
-                from_ = bucket.data + <int64_t>(source.bind + j) * bucket.capacity + first
-                to = stage.bind[j] + size
-                for i in range(n):
-                    to[i] = from_[rows[i]]
-            for j in range(edge.source + 1, edge.target + 1):
-                to = stage.bind[j] + size
-                for i in range(n):
-                    to[i] = -1
-            if edge.has_outputs:
-                self._row_inputs(&edge.outputs, source, bucket, first, k)
-                run(self.vm, &edge.outputs, self.inputs, rows, n, NULL, stage.out, stage.out_null, size)
-            stage.size += n
+            if n > 0:
+                if target.only_accepts:
+                    self._emit_rows(edge, bucket, first, NULL if n == m else rows, n, position)
+                elif target.only_stores:
+                    self._store_rows(edge, bucket, first, NULL if n == m else rows, n, k, position, 0)
+                else:
+                    self._stage_rows(e, bucket, first, NULL if n == m else rows, n, k)
+                if self.failed:
+                    return
             first += m
         if dead * 2 > bucket.size - bucket.head and dead > 8:
             compact(index, bucket, live_from)
+
+    cdef void _stage_rows(self, int e, const Bucket* bucket, int first, const int32_t* rows, int n, int k) noexcept nogil:
+        """Stage a child for ``n`` rows of a bucket: ``rows`` counted from row ``first`` (NULL = all of them)."""
+        cdef Edge* edge = self.edges + e
+        cdef State* source = self.states + edge.source
+        cdef Stage* stage = &self.stage
+        cdef Column* column
+        cdef Index* index = self.indexes + edge.index
+        cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
+        cdef const int64_t* bits
+        cdef int64_t size = stage.size
+        cdef uint8_t* null
+        cdef int i, j, o, r
+        if size + n > stage.capacity and stage_grow(stage, size + n) < 0:
+            self.failed = True
+            return
+        gather(stage.start + size, from_, source.fixed, rows, n)
+        for i in range(n):
+            stage.edge[size + i] = e
+        if source.birth >= 0:
+            gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
+        for j in range(edge.source + 1):
+            gather(stage.bind[j] + size, from_ + source.bind + j, source.fixed, rows, n)
+        for j in range(edge.source + 1, edge.target + 1):
+            fill(stage.bind[j] + size, -1, n)
+        for j in range(edge.n_copies):
+            o = edge.copy_output[j]
+            r = edge.copy_number[j]
+            null = stage.out_null[o] + size
+            if edge.copy_from_row[j]:
+                gather(stage.out[o] + size, column_of(index, bucket, 1 + r) + first, 1, rows, n)
+                bits = column_of(index, bucket, 0) + first
+                for i in range(n):
+                    null[i] = (bits[i if rows == NULL else rows[i]] >> r) & 1
+            else:
+                column = self.columns + r
+                fill(stage.out[o] + size, column.data[k], n)
+                memset(null, column.null != NULL and column.null[k], n)
+        if edge.has_outputs:
+            self._row_inputs(&edge.outputs, edge.index, bucket, first, k)
+            run(self.vm, &edge.outputs, self.inputs, rows, n, NULL, stage.out, stage.out_null, size)
+        stage.size = size + n
+
+    cdef void _emit_rows(self, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
+                         int64_t position) noexcept nogil:
+        """Write ``n`` rows of a bucket (as for ``_stage_rows``), completed by the event, to the output."""
+        cdef State* source = self.states + edge.source
+        cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed + source.bind
+        cdef Vec* vec
+        cdef int m
+        for m in range(self.n_members):
+            vec = self.out_values + m
+            if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
+                self.failed = True
+                return
+            if m <= edge.source:
+                gather(vec.data + vec.size, from_ + m, source.fixed, rows, n)
+            else:
+                fill(vec.data + vec.size, position if m == edge.target else -1, n)
+            vec.size += n
+        self.emitted += n
+
+    cdef void _store_rows(self, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int k,
+                          int64_t position, int64_t ordinal) noexcept nogil:
+        """Store a child for ``n`` rows of a bucket (as for ``_stage_rows``) in the target's only index.
+
+        Nothing is staged: the new rows are read where they are, but what has to be gathered or computed. Bucket NULL: one
+        row that begins with the event, ``ordinal`` its start.
+        """
+        cdef State* state = self.states + edge.target
+        cdef State* source = self.states + edge.source
+        cdef Stage* stage = &self.stage
+        cdef IndexInfo* info = self.infos + state.indexes[0]
+        cdef Index* index = self.indexes + state.indexes[0]
+        cdef Source* outputs = self.outputs
+        cdef Source* row = self.row
+        cdef Column* column
+        cdef const int64_t* from_ = NULL
+        cdef int64_t absent = -1, none = 0, stored, j
+        cdef int c, o
+        FC_CHECK(n <= stage.capacity)
+        for c in range(edge.n_copies):
+            o = edge.copy_output[c]
+            if edge.copy_from_row[c]:
+                self._register_source(outputs + o, edge, bucket, first, rows, n, edge.copy_number[c], o)
+            else:
+                column = self.columns + edge.copy_number[c]
+                outputs[o].data = column.data + k
+                outputs[o].step = 0
+                outputs[o].null = column.null + k if column.null != NULL and column.null[k] else NULL
+                outputs[o].null_step = 0
+        if edge.has_outputs:
+            self._row_inputs(&edge.outputs, edge.index, bucket, first, k)
+            run(self.vm, &edge.outputs, self.inputs, rows, n, NULL, stage.out, stage.out_null, 0)
+            for c in range(edge.n_computed):
+                o = edge.computed[c]
+                outputs[o].data = stage.out[o]
+                outputs[o].step = 1
+                outputs[o].null = stage.out_null[o] if memchr(stage.out_null[o], 1, n) != NULL else NULL
+                outputs[o].null_step = 1
+        for c in range(info.n_keys):
+            self.words[c] = outputs[info.keys[c]]
+        if bucket == NULL:
+            row[0].data = &ordinal
+            row[0].step = 0
+        else:
+            from_ = bucket.data + <int64_t>first * source.fixed
+            self._word_source(row, from_, source.fixed, rows, n, stage.start)
+        for c in range(edge.target + 1):
+            if bucket != NULL and c <= edge.source:
+                self._word_source(row + state.bind + c, from_ + source.bind + c, source.fixed, rows, n, stage.bind[c])
+            else:
+                row[state.bind + c].data = &position if c == edge.target else &absent
+                row[state.bind + c].step = 0
+        if state.birth >= 0:
+            for j in range(n):
+                stage.birth[j] = self.next_birth + j
+            row[state.birth].data = stage.birth
+            row[state.birth].step = 1
+        if state.columns > 0:
+            row[state.fixed].data = &none
+            row[state.fixed].step = 0
+            for c in range(state.registers):
+                row[state.fixed + 1 + c] = outputs[c]
+                if outputs[c].null != NULL:
+                    row[state.fixed].data = stage.nulls
+                    row[state.fixed].step = 1
+            if row[state.fixed].step:
+                self._null_words(state, n)
+        stored = insert(index, self.words, row, n, self.starts.first)
+        if stored < 0:
+            self.failed = True
+            return
+        self.next_birth += n
+        self.rows_created += stored
+        self.starts.live += stored
+        if stored == n:
+            for j in range(n):
+                self.starts.rows[row[0].data[j * row[0].step] & self.starts.mask] += 1
+        elif stored > 0:
+            self._count_keyed(index.words, row, n)
+        if self.starts.live > self.peak:
+            self.peak = self.starts.live
+
+    cdef void _count_keyed(self, int words, const Source* start, int64_t n) noexcept nogil:
+        """Count the new rows under their starts, but those with a null key word."""
+        cdef int64_t j
+        cdef int w
+        for j in range(n):
+            for w in range(words):
+                if self.words[w].null != NULL and self.words[w].null[j * self.words[w].null_step]:
+                    break
+            else:
+                self.starts.rows[start.data[j * start.step] & self.starts.mask] += 1
+
+    cdef inline void _word_source(self, Source* out, const int64_t* data, int step, const int32_t* rows, int n,
+                                  int64_t* scratch) noexcept nogil:
+        """Where a word of the chosen rows is: in the bucket, or gathered to ``scratch``."""
+        out.data = data
+        out.step = step
+        if rows != NULL:
+            gather(scratch, data, step, rows, n)
+            out.data = scratch
+            out.step = 1
+
+    cdef inline void _register_source(self, Source* out, const Edge* edge, const Bucket* bucket, int first,
+                                      const int32_t* rows, int n, int register, int output) noexcept nogil:
+        """Where a register of the chosen rows is, as new output ``output``."""
+        cdef Index* index = self.indexes + edge.index
+        cdef const int64_t* bits = column_of(index, bucket, 0) + first
+        cdef uint8_t* null = self.stage.out_null[output]
+        cdef uint8_t found = 0
+        cdef int i
+        self._word_source(out, column_of(index, bucket, 1 + register) + first, 1, rows, n, self.stage.out[output])
+        for i in range(n):
+            null[i] = (bits[i if rows == NULL else rows[i]] >> register) & 1
+            found |= null[i]
+        out.null = null if found else NULL
+        out.null_step = 1
+
+    cdef void _null_words(self, const State* state, int n) noexcept nogil:
+        """The null bits of the registers of ``n`` new rows, from ``outputs`` to ``stage.nulls``."""
+        cdef Source* item
+        cdef int c, i
+        memset(self.stage.nulls, 0, n * sizeof(int64_t))
+        for c in range(state.registers):
+            item = self.outputs + c
+            if item.null != NULL:
+                for i in range(n):
+                    self.stage.nulls[i] |= <int64_t>(<uint64_t>item.null[i * item.null_step] << c)
 
     cdef void _commit(self, int member, int64_t j, int64_t position) noexcept nogil:
         """Make staged child ``j`` a row of ``member``'s indexes, or a match, or both."""
@@ -615,7 +862,7 @@ cdef class Matcher:
         if state.repeated:
             stage.bind[member][j] = new_node(&self.starts, position, stage.bind[member][j], stage.start[j])
             if stage.bind[member][j] < 0:
-                self.failed = 1
+                self.failed = True
                 return
         else:
             stage.bind[member][j] = position
@@ -665,8 +912,8 @@ cdef class Matcher:
         cdef Index* index = self.indexes + number
         cdef Bucket* bucket
         cdef int64_t* key = self.key
-        cdef int64_t found, row, capacity
-        cdef int64_t* data
+        cdef int64_t found, row
+        cdef int64_t* to
         cdef int c, o
         for c in range(info.n_keys):
             o = info.keys[c]
@@ -678,45 +925,20 @@ cdef class Matcher:
             found = find_or_add(index, key)
         row = -1 if found < 0 else append(index, found, self.starts.first)
         if row < 0:
-            self.failed = 1
+            self.failed = True
             return False
         bucket = index.buckets + found
-        data = bucket.data + row
-        capacity = bucket.capacity
-        data[0] = stage.start[j]
+        to = bucket.data + row * index.fixed
+        to[0] = stage.start[j]
         if state.birth >= 0:
-            data[state.birth * capacity] = self.next_birth
-        if state.nulls >= 0:
-            data[state.nulls * capacity] = nulls
-        data += state.bind * capacity
+            to[state.birth] = self.next_birth
         for c in range(member + 1):
-            data[0] = stage.bind[c][j]
-            data += capacity
+            to[state.bind + c] = stage.bind[c][j]
+        if state.columns > 0:
+            column_of(index, bucket, 0)[row] = nulls
         for c in range(state.registers):
-            data[0] = stage.out[c][j]
-            data += capacity
+            column_of(index, bucket, 1 + c)[row] = stage.out[c][j]
         return True
-
-    cdef void _emit_all(self, int member, int64_t position) noexcept nogil:
-        """Every staged child is a complete match of single members: copy the bindings column by column."""
-        cdef Stage* stage = &self.stage
-        cdef Vec* vec
-        cdef int64_t n = stage.size, i
-        cdef int m
-        cdef int64_t* to
-        for m in range(self.n_members):
-            vec = self.out_values + m
-            if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
-                self.failed = 1
-                return
-            to = vec.data + vec.size
-            if m < member:
-                memcpy(to, stage.bind[m], n * sizeof(int64_t))
-            else:
-                for i in range(n):
-                    to[i] = position if m == member else -1
-            vec.size += n
-        self.emitted += n
 
     cdef inline bint _guard(self, int output, int64_t j) noexcept nogil:
         """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
@@ -729,7 +951,7 @@ cdef class Matcher:
         chain.size = 0
         while node >= 0:
             if push(chain, self.starts.event[node]) < 0:
-                self.failed = 1
+                self.failed = True
                 return 0
             node = self.starts.previous[node]
         low = 0
@@ -795,11 +1017,11 @@ cdef class Matcher:
                 count = self._elements(m, j) if m <= member else 0
                 for i in range(count):
                     if push(self.out_values + m, self.chains[m].data[i]) < 0:
-                        self.failed = 1
+                        self.failed = True
                 if push(self.out_lengths + m, count) < 0:
-                    self.failed = 1
+                    self.failed = True
             else:
                 bound = self.stage.bind[m][j] if m <= member else -1
                 if push(self.out_values + m, bound) < 0:
-                    self.failed = 1
+                    self.failed = True
         self.emitted += 1

@@ -4,17 +4,18 @@
 A probe writes its children here in the order of their parents' births. Where several edges lead to a state their runs are
 merged by birth, so that rows and matches come out in the order that SEMANTICS defines, whatever the plan.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from fastcep._core.predicate cimport CHUNK
-from fastcep._core.vectors cimport regrow
+from fastcep._core.memory cimport Budget, claim
 
 
-cdef int stage_init(Stage* stage, int members, int outputs) noexcept nogil:
+cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil:
     """Make room for ``CHUNK`` children; -1 without memory."""
     memset(stage, 0, sizeof(Stage))
+    stage.budget = budget
     stage.members = members
     stage.outputs = outputs
     stage.bind = <int64_t**>calloc(members, sizeof(void*))
@@ -39,40 +40,62 @@ cdef void stage_clear(Stage* stage) noexcept nogil:
     free(stage.birth)
     free(stage.edge)
     free(stage.order)
+    free(stage.nulls)
     free(stage.bind)
     free(stage.out)
     free(stage.out_null)
+    stage.budget.used -= stage.capacity * child_bytes(stage)
+    stage.capacity = 0
 
 
-cdef int stage_rest(Stage* stage) noexcept nogil:
-    """Shrink a large stage that is not in use to its first size; -1 without memory."""
-    cdef int members = stage.members, outputs = stage.outputs
-    if stage.capacity <= 16 * CHUNK:
-        return 0
-    stage_clear(stage)
-    return stage_init(stage, members, outputs)
+cdef void stage_rest(Stage* stage) noexcept nogil:
+    """Shrink a large stage that is not in use to its first size."""
+    if stage.capacity > 16 * CHUNK and _regrow_all(stage, CHUNK):
+        stage.budget.used -= (stage.capacity - CHUNK) * child_bytes(stage)
+        stage.capacity = CHUNK
+
+
+cdef int64_t child_bytes(const Stage* stage) noexcept nogil:
+    """Bytes of one child."""
+    return 4 * 8 + 4 + 8 * stage.members + 9 * stage.outputs
 
 
 cdef int stage_grow(Stage* stage, int64_t needed) noexcept nogil:
     """Make room for ``needed`` children, keeping those there are; -1 without memory."""
-    cdef int64_t capacity = max(stage.capacity, CHUNK)
-    cdef int j
-    cdef bint ok = True
+    cdef int64_t old = stage.capacity, capacity = max(old, CHUNK)
     while capacity < needed:
         capacity *= 2
-    ok = regrow(<void**>&stage.start, capacity, 8) and ok
-    ok = regrow(<void**>&stage.birth, capacity, 8) and ok
-    ok = regrow(<void**>&stage.edge, capacity, 4) and ok
-    ok = regrow(<void**>&stage.order, capacity, 8) and ok
-    for j in range(stage.members):
-        ok = regrow(<void**>(stage.bind + j), capacity, 8) and ok
-    for j in range(stage.outputs):
-        ok = regrow(<void**>(stage.out + j), capacity, 8) and ok
-        ok = regrow(<void**>(stage.out_null + j), capacity, 1) and ok
-    if not ok:
+    # Counted as a whole: some arrays may be longer than ``capacity`` after a failure, which does no harm.
+    if not claim(stage.budget, (capacity - old) * child_bytes(stage)):
+        return -1
+    if not _regrow_all(stage, capacity):
+        stage.budget.used -= (capacity - old) * child_bytes(stage)
         return -1
     stage.capacity = capacity
     return 0
+
+
+cdef bint _regrow_all(Stage* stage, int64_t capacity) noexcept nogil:
+    cdef int j
+    if not (_regrow(<void**>&stage.start, capacity * 8) and _regrow(<void**>&stage.birth, capacity * 8)
+            and _regrow(<void**>&stage.edge, capacity * 4) and _regrow(<void**>&stage.order, capacity * 8)
+            and _regrow(<void**>&stage.nulls, capacity * 8)):
+        return False
+    for j in range(stage.members):
+        if not _regrow(<void**>(stage.bind + j), capacity * 8):
+            return False
+    for j in range(stage.outputs):
+        if not (_regrow(<void**>(stage.out + j), capacity * 8) and _regrow(<void**>(stage.out_null + j), capacity)):
+            return False
+    return True
+
+
+cdef inline bint _regrow(void** data, int64_t bytes) noexcept nogil:
+    cdef void* grown = realloc(data[0], bytes)
+    if grown == NULL:
+        return False
+    data[0] = grown
+    return True
 
 
 cdef int stage_merge(Stage* stage) noexcept nogil:

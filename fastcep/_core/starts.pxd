@@ -1,6 +1,8 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
 from libc.stdint cimport INT64_MIN, int64_t
 
+from fastcep._core.memory cimport Budget
+
 
 cdef enum:              # kinds of window
     TIME
@@ -9,6 +11,7 @@ cdef enum:              # kinds of window
 
 
 cdef struct Starts:
+    Budget* budget
     int64_t* time            # ring of ordinals [first, next)
     int64_t* position
     int64_t* rows            # live rows under it
@@ -21,12 +24,13 @@ cdef struct Starts:
     int64_t node_capacity, nodes_used, free_node, nodes_live
 
 
-cdef int starts_init(Starts* starts) noexcept nogil
+cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil
 cdef void starts_clear(Starts* starts) noexcept nogil
 cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
 cdef void drop_first(Starts* starts) noexcept nogil
-cdef int starts_rest(Starts* starts) noexcept nogil
+cdef void drop_all(Starts* starts) noexcept nogil
+cdef void starts_rest(Starts* starts) noexcept nogil
 
 
 cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:

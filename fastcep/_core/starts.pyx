@@ -6,69 +6,78 @@ the number of live rows is exact at every moment, and the chain nodes (elements 
 continue them) are freed with the start they hang under: no reference counts, no collection.
 """
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from fastcep._core.vectors cimport regrow
+from fastcep._core.memory cimport Budget, give_back, obtain, regrow
 
 cdef enum:
+    FIRST = 64               # entries of a new ring
     REST = 4096              # entries that an empty ring may keep
+    ENTRY = 32               # bytes of one
 
 
 cdef int _grow(Starts* starts) noexcept nogil:
-    cdef int64_t capacity = 64 if starts.time == NULL else (starts.mask + 1) * 2
-    cdef int64_t* fresh[4]
-    cdef int64_t i
-    cdef int j
-    for j in range(4):
-        fresh[j] = <int64_t*>malloc(capacity * sizeof(int64_t))
-        if fresh[j] == NULL:
-            while j > 0:
-                j -= 1
-                free(fresh[j])
-            return -1
+    cdef int64_t old = 0 if starts.time == NULL else starts.mask + 1
+    cdef int64_t capacity = old * 2 if old else FIRST, i
+    cdef int64_t* fresh = <int64_t*>obtain(starts.budget, capacity * ENTRY)
+    cdef int64_t* kept = starts.time
+    if fresh == NULL:
+        return -1
     for i in range(starts.first, starts.next):
-        fresh[0][i & (capacity - 1)] = starts.time[i & starts.mask]
-        fresh[1][i & (capacity - 1)] = starts.position[i & starts.mask]
-        fresh[2][i & (capacity - 1)] = starts.rows[i & starts.mask]
-        fresh[3][i & (capacity - 1)] = starts.node[i & starts.mask]
-    free(starts.time)
-    free(starts.position)
-    free(starts.rows)
-    free(starts.node)
-    starts.time, starts.position, starts.rows, starts.node = fresh[0], fresh[1], fresh[2], fresh[3]
-    starts.mask = capacity - 1
+        fresh[i & (capacity - 1)] = starts.time[i & starts.mask]
+        fresh[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
+        fresh[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
+        fresh[3 * capacity + (i & (capacity - 1))] = starts.node[i & starts.mask]
+    _place(starts, fresh, capacity)
+    give_back(starts.budget, kept, old * ENTRY)
     return 0
 
 
-cdef int starts_init(Starts* starts) noexcept nogil:
+cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil:
     """Make an empty ring; -1 without memory."""
     memset(starts, 0, sizeof(Starts))
+    starts.budget = budget
     starts.free_node = -1
     return _grow(starts)
 
 
 cdef void starts_clear(Starts* starts) noexcept nogil:
     """Give all memory back."""
-    free(starts.time)
-    free(starts.position)
-    free(starts.rows)
-    free(starts.node)
-    free(starts.event)
-    free(starts.previous)
-    free(starts.sibling)
-    starts.time = starts.position = starts.rows = starts.node = NULL
+    if starts.budget != NULL:
+        give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY)
+        _clear_nodes(starts)
+        starts.time = NULL
+
+
+cdef void _clear_nodes(Starts* starts) noexcept nogil:
+    give_back(starts.budget, starts.event, starts.node_capacity * 8)
+    give_back(starts.budget, starts.previous, starts.node_capacity * 8)
+    give_back(starts.budget, starts.sibling, starts.node_capacity * 8)
     starts.event = starts.previous = starts.sibling = NULL
-    starts.node_capacity = starts.nodes_used = starts.mask = 0
+    starts.node_capacity = starts.nodes_used = 0
     starts.free_node = -1
 
 
-cdef int starts_rest(Starts* starts) noexcept nogil:
-    """Shrink a large ring that is empty to its first size; ordinals go on. -1 without memory."""
-    if starts.first < starts.next or (starts.mask < REST and starts.node_capacity <= REST):
-        return 0
-    starts_clear(starts)
-    return _grow(starts)
+cdef void starts_rest(Starts* starts) noexcept nogil:
+    """Shrink a large ring that is empty; ordinals go on."""
+    cdef int64_t* fresh
+    if starts.first < starts.next:
+        return
+    if starts.node_capacity > REST:
+        _clear_nodes(starts)
+    if starts.mask >= REST:
+        fresh = <int64_t*>obtain(starts.budget, FIRST * ENTRY)
+        if fresh != NULL:
+            give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY)
+            _place(starts, fresh, FIRST)
+
+
+cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:
+    starts.time = block
+    starts.position = block + capacity
+    starts.rows = block + 2 * capacity
+    starts.node = block + 3 * capacity
+    starts.mask = capacity - 1
 
 
 cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil:
@@ -87,18 +96,29 @@ cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept n
     return ordinal
 
 
+cdef int _more_nodes(Starts* starts) noexcept nogil:
+    cdef int64_t old = starts.node_capacity, capacity = max(64, old * 2)
+    cdef void** arrays[3]
+    cdef int j
+    arrays[0] = <void**>&starts.event
+    arrays[1] = <void**>&starts.previous
+    arrays[2] = <void**>&starts.sibling
+    for j in range(3):
+        if not regrow(starts.budget, arrays[j], old, capacity, 8):
+            starts.budget.used -= j * (capacity - old) * 8  # those that grew stay longer than they are used
+            return -1
+    starts.node_capacity = capacity
+    return 0
+
+
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil:
     """Append ``event`` to the chain ``previous`` (-1 = a new chain) of a start; -1 without memory."""
-    cdef int64_t node = starts.free_node, capacity
+    cdef int64_t node = starts.free_node
     if node >= 0:
         starts.free_node = starts.sibling[node]
     else:
-        if starts.nodes_used == starts.node_capacity:
-            capacity = max(64, starts.node_capacity * 2)
-            if not (regrow(<void**>&starts.event, capacity, 8) and regrow(<void**>&starts.previous, capacity, 8)
-                    and regrow(<void**>&starts.sibling, capacity, 8)):
-                return -1
-            starts.node_capacity = capacity
+        if starts.nodes_used == starts.node_capacity and _more_nodes(starts) < 0:
+            return -1
         node = starts.nodes_used
         starts.nodes_used += 1
     starts.nodes_live += 1
@@ -120,3 +140,10 @@ cdef void drop_first(Starts* starts) noexcept nogil:
         starts.nodes_live -= 1
         node = following
     starts.first += 1
+
+
+cdef void drop_all(Starts* starts) noexcept nogil:
+    """Forget every start."""
+    while starts.first < starts.next:
+        drop_first(starts)
+    starts.live = 0

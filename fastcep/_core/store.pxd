@@ -1,12 +1,14 @@
 # The row store: hash indexes whose buckets are contiguous struct-of-arrays blocks. See store.pyx.
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from fastcep._core.memory cimport Budget
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
 cdef struct Bucket:
-    int64_t* data            # block: column j of row r at data[j * capacity + r]
+    int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns, see column_of
     int32_t head             # rows before it are dead
     int32_t size             # rows used, dead ones included
     int32_t capacity
@@ -14,8 +16,10 @@ cdef struct Bucket:
 
 
 cdef struct Index:
+    Budget* budget
     int32_t words            # int64 words of a key; 0 = a single bucket
-    int32_t columns          # columns of a row; column 0 is the start ordinal
+    int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
+    int32_t columns          # words of a row that stand in columns
     int64_t* keys            # [buckets][words]
     Bucket* buckets
     int64_t n_buckets
@@ -23,6 +27,19 @@ cdef struct Index:
     int32_t* slots           # open addressing: bucket number or -1
     uint64_t slot_mask
     int64_t bytes            # of the blocks
+    int64_t* scratch         # the words of one key
+
+
+cdef struct Source:          # where one word of new rows is
+    const int64_t* data
+    int64_t step             # from row to row; 0: the same value for all
+    const uint8_t* null      # for key words: a null one joins nothing; NULL = none is null
+    int64_t null_step
+
+
+cdef inline int64_t* column_of(const Index* index, const Bucket* bucket, int number) noexcept nogil:
+    """Column ``number`` of a bucket's rows: contiguous, for predicates to scan."""
+    return bucket.data + <int64_t>(index.fixed + number) * bucket.capacity
 
 
 cdef inline uint64_t hash_words(const int64_t* key, int words) noexcept nogil:
@@ -32,6 +49,11 @@ cdef inline uint64_t hash_words(const int64_t* key, int words) noexcept nogil:
         h = (h ^ <uint64_t>key[i]) * 0xD6E8FEB86659FD93ULL
         h ^= h >> 32
     return h
+
+
+cdef inline int64_t width_of(const Index* index) noexcept nogil:
+    """Bytes of a row."""
+    return <int64_t>(index.fixed + index.columns) * sizeof(int64_t)
 
 
 cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
@@ -56,13 +78,13 @@ cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
         slot = (slot + 1) & index.slot_mask
 
 
-cdef int index_new(Index* index, int words, int columns) except -1
+cdef int index_new(Index* index, Budget* budget, int words, int fixed, int columns) except -1
 cdef void index_free(Index* index) noexcept
 cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil
+cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
 cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
-cdef int sweep(Index* index, int64_t first_live) noexcept nogil
-cdef int64_t index_bytes(const Index* index) noexcept nogil
+cdef void sweep(Index* index, int64_t first_live) noexcept nogil
 
 
 cdef inline int64_t append(Index* index, int64_t number, int64_t first_live) noexcept nogil:

@@ -23,7 +23,13 @@ cdef struct Edge:
     bint has_predicate
     bint has_outputs
     Code predicate
-    Code outputs
+    int32_t n_copies         # outputs that are a register of the row or a column of the event
+    int32_t* copy_output
+    int32_t* copy_from_row   # 1 register, 0 event column
+    int32_t* copy_number
+    Code outputs             # computes the other outputs:
+    int32_t n_computed
+    int32_t* computed
     int32_t n_forall
     int32_t* forall
 
@@ -31,8 +37,9 @@ cdef struct Edge:
 cdef struct State:
     bint repeated
     bint accepting
-    bint only_accepts        # children are matches and nothing else, without a condition
-    bint only_stores         # children go to one index, without a condition
+    bint only_accepts        # one edge; children are matches and nothing else, without a condition
+    bint only_stores         # one edge; children go to one index, without a condition
+    bint first               # rows only begin here, so that in a bucket they expire in order
     int32_t registers
     int32_t outputs
     int32_t accept_guard
@@ -42,11 +49,10 @@ cdef struct State:
     int32_t* accept_forall
     int32_t first_edge       # edges into the state
     int32_t end_edge
-    int32_t birth            # column numbers of a row; -1 = none
-    int32_t nulls
+    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings from bind on
+    int32_t birth
     int32_t bind
-    int32_t register_base
-    int32_t columns
+    int32_t columns          # the row's columns: null bits of the registers and the registers, if there are any
 
 
 cdef struct IndexInfo:

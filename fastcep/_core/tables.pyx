@@ -103,18 +103,10 @@ cdef class Tables:
             state.indexes = ints(item.indexes)
             state.n_accept_forall = len(item.accept_forall)
             state.accept_forall = ints(item.accept_forall)
-            state.columns = 1
-            state.birth = state.nulls = -1
-            if item.needs_birth:
-                state.birth = state.columns
-                state.columns += 1
-            if item.registers:
-                state.nulls = state.columns
-                state.columns += 1
-            state.bind = state.columns
-            state.columns += i + 1
-            state.register_base = state.columns
-            state.columns += item.registers
+            state.birth = 1 if item.needs_birth else -1
+            state.bind = 1 + item.needs_birth
+            state.fixed = state.bind + i + 1
+            state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 
     def _take_edges(self, plan, intern):
@@ -131,6 +123,14 @@ cdef class Tables:
             if item.predicate is not None:
                 code_new(&edge.predicate, item.predicate, intern)
                 edge.has_predicate = True
+            edge.n_copies = len(item.copies)
+            edge.copy_output = ints([output for output, _, _ in item.copies])
+            edge.copy_from_row = ints([kind == "row" for _, kind, _ in item.copies])
+            edge.copy_number = ints([number for _, _, number in item.copies])
+            copied = [output for output, _, _ in item.copies]
+            computed = [n for n in range(plan.states[item.target].outputs) if n not in copied]
+            edge.n_computed = len(computed)
+            edge.computed = ints(computed)
             if item.outputs is not None:
                 code_new(&edge.outputs, item.outputs, intern)
                 edge.has_outputs = True
@@ -141,7 +141,9 @@ cdef class Tables:
             self.states[item.target].end_edge = i + 1
         single = not any(item.repeated for item in plan.states)
         for i, item in enumerate(plan.states):
-            simple = not item.repeated and not any(e.forall for e in plan.edges if e.target == i)
+            into = [e for e in plan.edges if e.target == i]
+            self.states[i].first = all(e.source < 0 for e in into)
+            simple = not item.repeated and len(into) == 1 and not into[0].forall
             self.states[i].only_accepts = (
                 single and simple and item.accepting and not item.indexes
                 and item.accept_guard < 0 and not item.accept_forall)
@@ -163,6 +165,10 @@ cdef class Tables:
             code_free(&self.edges[i].predicate)
             code_free(&self.edges[i].outputs)
             free(self.edges[i].probe)
+            free(self.edges[i].copy_output)
+            free(self.edges[i].copy_from_row)
+            free(self.edges[i].copy_number)
+            free(self.edges[i].computed)
             free(self.edges[i].forall)
         for i in range(self.n_indexes if self.infos != NULL else 0):
             free(self.infos[i].keys)

@@ -1,5 +1,7 @@
 # Growing arrays of int64 that NumPy and Arrow take over without a copy. See vectors.pyx.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
+
+from fastcep._core.memory cimport Budget
 
 
 cdef struct Vec:
@@ -7,11 +9,12 @@ cdef struct Vec:
     int64_t size
     int64_t capacity
     int64_t hint             # what the next filling will probably need
+    Budget* budget
 
 
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil
+cdef void vec_free(Vec* vec) noexcept nogil
 cdef object take(Vec* vec)
-cdef bint regrow(void** data, int64_t capacity, int width) noexcept nogil
 
 
 cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
@@ -20,3 +23,20 @@ cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
     vec.data[vec.size] = value
     vec.size += 1
     return 0
+
+
+cdef inline void gather(int64_t* to, const int64_t* values, int64_t step, const int32_t* rows, int64_t n) noexcept nogil:
+    """Copy ``values[rows[i] * step]``; ``rows`` NULL = the first ``n``."""
+    cdef int64_t i
+    if rows == NULL:
+        for i in range(n):
+            to[i] = values[i * step]
+    else:
+        for i in range(n):
+            to[i] = values[rows[i] * step]
+
+
+cdef inline void fill(int64_t* to, int64_t value, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] = value

@@ -281,11 +281,19 @@ class _Planner:
             for expr in work.residual:
                 compiler.filter(expr)
             predicate = compiler.finish()
-        wanted = self.states[edge.target].outputs
-        if wanted:
+        copies: list[tuple[int, str, int]] = []
+        computed: list[tuple[int, Op]] = []
+        for number, wanted in enumerate(self.states[edge.target].outputs):
+            expr = self._rewritten(wanted, edge)
+            source = resolve(expr)
+            if source is not None:
+                copies.append((number, *source))
+            else:
+                computed.append((number, expr))
+        if computed:
             compiler = Compiler(resolve)
-            for number, expr in enumerate(wanted):
-                compiler.store(number, self._rewritten(expr, edge))
+            for number, expr in computed:
+                compiler.store(number, expr)
             outputs = compiler.finish()
         return EdgePlan(
             source=edge.source,
@@ -293,6 +301,7 @@ class _Planner:
             index=work.index,
             probe=tuple(self._column(event) for _, event in work.keys),
             predicate=predicate,
+            copies=tuple(copies),
             outputs=outputs,
             forall=forall,
             key_text=", ".join(f"{self._show(row)} = {self._show(event)}" for row, event in work.keys),

@@ -53,13 +53,18 @@ class ForAllPlan:
 
 @dataclass(frozen=True, slots=True)
 class EdgePlan:
-    """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, compute ``outputs``."""
+    """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, then make the target's outputs.
+
+    ``copies`` are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``;
+    the program ``outputs`` computes the others.
+    """
 
     source: int
     target: int
     index: int
     probe: tuple[int, ...]
     predicate: Program | None
+    copies: tuple[tuple[int, str, int], ...]
     outputs: Program | None
     forall: tuple[int, ...]
     key_text: str = ""
