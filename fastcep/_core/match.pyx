@@ -6,8 +6,9 @@ Data flow per batch, in chunks of ``CHUNK`` events: (1) event masks, vectorised:
 event and member, ascending: probe the index of every incoming edge, filter the bucket by the edge's predicate, *stage* the
 children, merge them in birth order, *commit* them to the target's indexes and emit complete matches.
 
-Rows: fixed words (start ordinal, birth if needed, bindings of members 0..state: event position, node of the chain for a
-Kleene member, -1 absent) and columns (null bits of the registers and registers, if any).
+Rows: fixed words (start ordinal, birth if needed, bindings of the members up to the state's: event position, node of the
+chain for a Kleene member, -1 absent; member 0 is left out where the start tells its event) and columns (null bits of the
+registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
@@ -26,10 +27,11 @@ from fastcep._core.stage cimport (
     Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
 )
 from fastcep._core.starts cimport (
-    Starts, drop_all, expire, new_node, start_of, starts_clear, starts_init, starts_rest,
+    Starts, drop_all, expire, gather_starts, new_node, start_of, starts_clear, starts_init, starts_rest,
 )
 from fastcep._core.store cimport (
-    Bucket, Index, Source, append, column_of, compact, find, find_or_add, index_free, index_new, insert, sweep,
+    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, index_bytes, index_free,
+    index_new, insert, key_of, sweep,
 )
 from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State, Tables
 from fastcep._core.vectors cimport Vec, fill, gather, push, reserve, take, vec_free
@@ -67,7 +69,7 @@ cdef class Matcher:
     """
     cdef readonly object plan
     cdef Tables tables
-    cdef int n_members, n_indexes, n_columns, n_foralls, window_kind
+    cdef int n_members, n_indexes, n_columns, n_foralls, window_kind, bound
     cdef int64_t window
     cdef Column* columns             # of the tables
     cdef Edge* edges
@@ -105,6 +107,7 @@ cdef class Matcher:
         self.n_members = tables.n_members
         self.n_columns = tables.n_columns
         self.n_foralls = tables.n_foralls
+        self.bound = tables.bound
         self.columns, self.edges, self.states = tables.columns, tables.edges, tables.states
         self.infos, self.foralls = tables.infos, tables.foralls
         self.window_kind = plan.window_kind
@@ -124,7 +127,8 @@ cdef class Matcher:
         self.chains = <Vec*>calloc(self.n_members, sizeof(Vec))
         self.indexes = <Index*>calloc(max(1, tables.n_indexes), sizeof(Index))
         for i, item in enumerate(plan.indexes):
-            index_new(self.indexes + i, &self.budget, len(item.keys), self.states[item.state].fixed, self.states[item.state].columns)
+            index_new(self.indexes + i, &self.budget, len(item.keys), self.states[item.state].fixed,
+                      self.states[item.state].columns)
             self.n_indexes = i + 1
         for i in range(self.n_members):
             self.out_values[i].budget = self.out_lengths[i].budget = self.chains[i].budget = &self.budget
@@ -275,9 +279,9 @@ cdef class Matcher:
         for i in range(self.n_indexes):
             index = self.indexes + i
             for b in range(index.n_buckets):
-                bucket = index.buckets + b
+                bucket = bucket_at(index, b)
                 for w in range(index.words):
-                    value = index.keys[b * index.words + w]
+                    value = key_of(bucket)[w]
                     if 0 <= value < limit:
                         marks[value] = 1
                 for w in range(1, index.columns):
@@ -306,10 +310,12 @@ cdef class Matcher:
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
         cdef int64_t total = 0, j
+        cdef Bucket* bucket
         cdef int i
         for i in range(self.n_indexes):
             for j in range(self.indexes[i].n_buckets):
-                total += self.indexes[i].buckets[j].size - self.indexes[i].buckets[j].head
+                bucket = bucket_at(self.indexes + i, j)
+                total += bucket.size - bucket.head
         return total
 
     @property
@@ -331,11 +337,8 @@ cdef class Matcher:
         """Bytes of the indexes without their rows."""
         cdef int64_t total = 0
         cdef int i
-        cdef Index* index
         for i in range(self.n_indexes):
-            index = self.indexes + i
-            total += index.bucket_capacity * (sizeof(Bucket) + index.words * sizeof(int64_t))
-            total += (index.slot_mask + 1) * sizeof(int32_t)
+            total += index_bytes(self.indexes + i) - self.indexes[i].bytes
         return total
 
     @property
@@ -354,7 +357,7 @@ cdef class Matcher:
         cdef int64_t total = 0
         for i in range(self.n_indexes):
             sweep(self.indexes + i, self.starts.first)
-            total += self.indexes[i].bytes
+            total += index_bytes(self.indexes + i)
         self.sweep_at = max(SWEEP_BYTES, total * 2)
         if self.starts.first == self.starts.next:
             starts_rest(&self.starts)
@@ -362,11 +365,11 @@ cdef class Matcher:
         self.swept = self.budget.used
 
     cdef inline bint _sweep_is_due(self) noexcept nogil:
-        """Whether the rows have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
+        """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
         cdef int64_t total = 0, limit = self.budget.limit
         cdef int i
         for i in range(self.n_indexes):
-            total += self.indexes[i].bytes
+            total += index_bytes(self.indexes + i)
         return total > self.sweep_at or (
             self.budget.used > limit - limit // 8 and self.budget.used > self.swept + limit // 64)
 
@@ -620,7 +623,7 @@ cdef class Matcher:
         number = find(index, key)
         if number < 0:
             return
-        bucket = index.buckets + number
+        bucket = bucket_at(index, number)
         fixed = source.fixed
         while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
             bucket.head += 1
@@ -680,8 +683,10 @@ cdef class Matcher:
             stage.edge[size + i] = e
         if source.birth >= 0:
             gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
-        for j in range(edge.source + 1):
-            gather(stage.bind[j] + size, from_ + source.bind + j, source.fixed, rows, n)
+        if self.bound:
+            gather_starts(stage.bind[0] + size, &self.starts, stage.start + size, 1, NULL, n)
+        for j in range(self.bound, edge.source + 1):
+            gather(stage.bind[j] + size, from_ + source.bind + j - self.bound, source.fixed, rows, n)
         for j in range(edge.source + 1, edge.target + 1):
             fill(stage.bind[j] + size, -1, n)
         for j in range(edge.n_copies):
@@ -706,7 +711,7 @@ cdef class Matcher:
                          int64_t position) noexcept nogil:
         """Write ``n`` rows of a bucket (as for ``_stage_rows``), completed by the event, to the output."""
         cdef State* source = self.states + edge.source
-        cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed + source.bind
+        cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
         cdef Vec* vec
         cdef int m
         for m in range(self.n_members):
@@ -714,8 +719,10 @@ cdef class Matcher:
             if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
                 self.failed = True
                 return
-            if m <= edge.source:
-                gather(vec.data + vec.size, from_ + m, source.fixed, rows, n)
+            if m < self.bound:
+                gather_starts(vec.data + vec.size, &self.starts, from_, source.fixed, rows, n)
+            elif m <= edge.source:
+                gather(vec.data + vec.size, from_ + source.bind + m - self.bound, source.fixed, rows, n)
             else:
                 fill(vec.data + vec.size, position if m == edge.target else -1, n)
             vec.size += n
@@ -767,12 +774,13 @@ cdef class Matcher:
         else:
             from_ = bucket.data + <int64_t>first * source.fixed
             self._word_source(row, from_, source.fixed, rows, n, stage.start)
-        for c in range(edge.target + 1):
+        for c in range(self.bound, edge.target + 1):
+            o = state.bind + c - self.bound
             if bucket != NULL and c <= edge.source:
-                self._word_source(row + state.bind + c, from_ + source.bind + c, source.fixed, rows, n, stage.bind[c])
+                self._word_source(row + o, from_ + source.bind + c - self.bound, source.fixed, rows, n, stage.bind[c])
             else:
-                row[state.bind + c].data = &position if c == edge.target else &absent
-                row[state.bind + c].step = 0
+                row[o].data = &position if c == edge.target else &absent
+                row[o].step = 0
         if state.birth >= 0:
             for j in range(n):
                 stage.birth[j] = self.next_birth + j
@@ -927,13 +935,13 @@ cdef class Matcher:
         if row < 0:
             self.failed = True
             return False
-        bucket = index.buckets + found
+        bucket = bucket_at(index, found)
         to = bucket.data + row * index.fixed
         to[0] = stage.start[j]
         if state.birth >= 0:
             to[state.birth] = self.next_birth
-        for c in range(member + 1):
-            to[state.bind + c] = stage.bind[c][j]
+        for c in range(self.bound, member + 1):
+            to[state.bind + c - self.bound] = stage.bind[c][j]
         if state.columns > 0:
             column_of(index, bucket, 0)[row] = nulls
         for c in range(state.registers):

@@ -1,5 +1,5 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
-from libc.stdint cimport INT64_MIN, int64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from fastcep._core.memory cimport Budget
 
@@ -31,6 +31,14 @@ cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t s
 cdef void drop_first(Starts* starts) noexcept nogil
 cdef void drop_all(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts) noexcept nogil
+
+
+cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t* ordinals, int64_t step,
+                               const int32_t* rows, int64_t n) noexcept nogil:
+    """Copy the positions of the first events, by ordinals as in ``vectors.gather``."""
+    cdef int64_t i
+    for i in range(n):
+        to[i] = starts.position[ordinals[(i if rows == NULL else rows[i]) * step] & starts.mask]
 
 
 cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:

@@ -7,7 +7,7 @@ cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
-cdef struct Bucket:
+cdef struct Bucket:          # the words of its key follow it in memory
     int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns, see column_of
     int32_t head             # rows before it are dead
     int32_t size             # rows used, dead ones included
@@ -20,12 +20,12 @@ cdef struct Index:
     int32_t words            # int64 words of a key; 0 = a single bucket
     int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
     int32_t columns          # words of a row that stand in columns
-    int64_t* keys            # [buckets][words]
-    Bucket* buckets
+    char* buckets            # of bucket_bytes each, see bucket_at
     int64_t n_buckets
     int64_t bucket_capacity
     int32_t* slots           # open addressing: bucket number or -1
-    uint64_t slot_mask
+    uint64_t slot_mask       # slots - 1, and 64 - log2 of the slots
+    int slot_shift
     int64_t bytes            # of the blocks
     int64_t* scratch         # the words of one key
 
@@ -37,23 +37,41 @@ cdef struct Source:          # where one word of new rows is
     int64_t null_step
 
 
+cdef inline Bucket* bucket_at(const Index* index, int64_t number) noexcept nogil:
+    return <Bucket*>(index.buckets + number * bucket_bytes(index))
+
+
+cdef inline int64_t bucket_bytes(const Index* index) noexcept nogil:
+    """Bytes of a bucket without its block."""
+    return sizeof(Bucket) + index.words * sizeof(int64_t)
+
+
+cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
+    return <int64_t*>(bucket + 1)
+
+
 cdef inline int64_t* column_of(const Index* index, const Bucket* bucket, int number) noexcept nogil:
     """Column ``number`` of a bucket's rows: contiguous, for predicates to scan."""
     return bucket.data + <int64_t>(index.fixed + number) * bucket.capacity
 
 
-cdef inline uint64_t hash_words(const int64_t* key, int words) noexcept nogil:
-    cdef uint64_t h = 0x9E3779B97F4A7C15ULL
+cdef inline uint64_t slot_of(const Index* index, const int64_t* key, int words) noexcept nogil:
+    """The first slot of a key: multiplicative hashing, whose best bits are the upper ones."""
+    cdef uint64_t h = 0
     cdef int i
     for i in range(words):
-        h = (h ^ <uint64_t>key[i]) * 0xD6E8FEB86659FD93ULL
-        h ^= h >> 32
-    return h
+        h = ((h << 32 | h >> 32) ^ <uint64_t>key[i]) * 0x9E3779B97F4A7C15ULL
+    return h >> index.slot_shift
 
 
 cdef inline int64_t width_of(const Index* index) noexcept nogil:
     """Bytes of a row."""
     return <int64_t>(index.fixed + index.columns) * sizeof(int64_t)
+
+
+cdef inline int64_t index_bytes(const Index* index) noexcept nogil:
+    """All bytes that the index holds."""
+    return index.bytes + index.bucket_capacity * bucket_bytes(index) + <int64_t>(index.slot_mask + 1) * sizeof(int32_t)
 
 
 cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
@@ -64,12 +82,12 @@ cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
     cdef int i, words = index.words
     if words == 0:
         return 0 if index.n_buckets else -1
-    slot = hash_words(key, words) & index.slot_mask
+    slot = slot_of(index, key, words)
     while True:
         bucket = index.slots[slot]
         if bucket < 0:
             return -1
-        known = index.keys + <int64_t>bucket * words
+        known = key_of(bucket_at(index, bucket))
         for i in range(words):
             if known[i] != key[i]:
                 break
@@ -89,7 +107,7 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil
 
 cdef inline int64_t append(Index* index, int64_t number, int64_t first_live) noexcept nogil:
     """Make a row at the end of a bucket; returns its place in the block, or -1 without memory."""
-    cdef Bucket* bucket = index.buckets + number
+    cdef Bucket* bucket = bucket_at(index, number)
     FC_CHECK(0 <= number < index.n_buckets)
     if bucket.size == bucket.capacity and make_room(index, bucket, first_live) < 0:
         return -1

@@ -13,9 +13,15 @@ from libc.string cimport memcpy, memset
 
 from fastcep._core.memory cimport Budget, give_back, obtain, regrow
 
+cdef extern from *:
+    void __builtin_prefetch(const void*, int) noexcept nogil
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
 cdef enum:
     FIRST_ROWS = 4
     FIRST_SLOTS = 64
+    BLOCK = 64               # rows whose buckets are looked up before they are written
+    MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
 
 
 cdef int index_new(Index* index, Budget* budget, int words, int fixed, int columns) except -1:
@@ -33,24 +39,24 @@ cdef int index_new(Index* index, Budget* budget, int words, int fixed, int colum
 cdef void index_free(Index* index) noexcept:
     cdef int64_t i
     for i in range(index.n_buckets):
-        free(index.buckets[i].data)
+        free(bucket_at(index, i).data)
     free(index.buckets)
-    free(index.keys)
     free(index.slots)
     free(index.scratch)
     memset(index, 0, sizeof(Index))
 
 
-cdef void _fill_slots(const Index* index, int32_t* slots, uint64_t mask) noexcept nogil:
+cdef void _fill_slots(Index* index) noexcept nogil:
+    """Enter every key into the slots."""
     cdef uint64_t slot
     cdef int64_t i
-    memset(slots, 0xFF, (mask + 1) * sizeof(int32_t))
+    memset(index.slots, 0xFF, (index.slot_mask + 1) * sizeof(int32_t))
     if index.words > 0:
         for i in range(index.n_buckets):
-            slot = hash_words(index.keys + i * index.words, index.words) & mask
-            while slots[slot] >= 0:
-                slot = (slot + 1) & mask
-            slots[slot] = <int32_t>i
+            slot = slot_of(index, key_of(bucket_at(index, i)), index.words)
+            while index.slots[slot] >= 0:
+                slot = (slot + 1) & index.slot_mask
+            index.slots[slot] = <int32_t>i
 
 
 cdef int _reslot(Index* index, uint64_t slots) noexcept nogil:
@@ -58,10 +64,11 @@ cdef int _reslot(Index* index, uint64_t slots) noexcept nogil:
     cdef int32_t* fresh = <int32_t*>obtain(index.budget, slots * sizeof(int32_t))
     if fresh == NULL:
         return -1
-    _fill_slots(index, fresh, slots - 1)
     give_back(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t))
     index.slots = fresh
     index.slot_mask = slots - 1
+    index.slot_shift = 64 - __builtin_ctzll(slots)
+    _fill_slots(index)
     return 0
 
 
@@ -74,58 +81,107 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
         return number
     if index.n_buckets == index.bucket_capacity:
         capacity = max(8, index.bucket_capacity * 2)
-        if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, capacity, sizeof(Bucket)):
-            return -1
-        if index.words > 0 and not regrow(
-                index.budget, <void**>&index.keys, index.bucket_capacity, capacity, index.words * sizeof(int64_t)):
-            index.budget.used -= (capacity - index.bucket_capacity) * sizeof(Bucket)
+        if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, capacity, bucket_bytes(index)):
             return -1
         index.bucket_capacity = capacity
     number = index.n_buckets
-    memset(index.buckets + number, 0, sizeof(Bucket))
+    memset(bucket_at(index, number), 0, sizeof(Bucket))
     for i in range(index.words):
-        index.keys[number * index.words + i] = key[i]
+        key_of(bucket_at(index, number))[i] = key[i]
     index.n_buckets += 1
     if <uint64_t>index.n_buckets * 4 > index.slot_mask + 1:
         if _reslot(index, (index.slot_mask + 1) * 2) < 0:
             index.n_buckets -= 1
             return -1
     elif index.words > 0:
-        slot = hash_words(key, index.words) & index.slot_mask
+        slot = slot_of(index, key, index.words)
         while index.slots[slot] >= 0:
             slot = (slot + 1) & index.slot_mask
         index.slots[slot] = <int32_t>number
     return number
 
 
-cdef inline int64_t _bucket_of(Index* index, const int64_t* key, int words) noexcept nogil:
-    """``find_or_add`` for one or two words: the first slot usually has the key."""
-    cdef int32_t number = index.slots[hash_words(key, words) & index.slot_mask]
-    cdef const int64_t* known = index.keys + <int64_t>number * words
-    if number < 0 or known[0] != key[0] or (words == 2 and known[1] != key[1]):
-        return find_or_add(index, key)
-    return number
+cdef inline int _locate(Index* index, const Source* words, int64_t first, int64_t n, int64_t* numbers, int64_t* key,
+                        int width) noexcept nogil:
+    """``find_or_add`` for the keys of rows ``first`` to ``first + n``; ``key`` is scratch, ``width`` is ``index.words``.
 
-
-cdef inline int _put(Index* index, int64_t number, const Source* row, int64_t j, int64_t first_live) noexcept nogil:
-    """Append row j to a bucket; -1 without memory."""
-    cdef Bucket* bucket = index.buckets + number
-    cdef int64_t* to
-    cdef int64_t capacity
-    cdef int c, fixed = index.fixed, width = index.fixed + index.columns
-    if bucket.size == bucket.capacity and make_room(index, bucket, first_live) < 0:
-        return -1
-    FC_CHECK(bucket.size < bucket.capacity)
-    capacity = bucket.capacity
-    to = bucket.data + <int64_t>bucket.size * fixed
-    for c in range(fixed):
-        to[c] = row[c].data[j * row[c].step]
-    to = bucket.data + capacity * fixed + bucket.size
-    for c in range(fixed, width):
-        to[0] = row[c].data[j * row[c].step]
-        to += capacity
-    bucket.size += 1
+    The first slot usually has the key. What is there is asked for early, as the rows are written soon.
+    """
+    cdef Bucket* bucket
+    cdef int64_t j
+    cdef int32_t number
+    cdef int w
+    cdef bint same
+    for j in range(first, first + n):
+        for w in range(width):
+            key[w] = words[w].data[j * words[w].step]
+        number = index.slots[slot_of(index, key, width)]
+        same = number >= 0
+        if same:
+            bucket = bucket_at(index, number)
+            for w in range(width):
+                same = same and key_of(bucket)[w] == key[w]
+        if same:
+            __builtin_prefetch(bucket.data + <int64_t>bucket.size * index.fixed, 1)
+            numbers[j - first] = number
+        else:
+            numbers[j - first] = find_or_add(index, key)
+            if numbers[j - first] < 0:
+                return -1
     return 0
+
+
+cdef inline int _put(Index* index, const int64_t* numbers, const Source* row, int64_t first, int64_t n,
+                     int64_t first_live, int fixed) noexcept nogil:
+    """Append rows ``first`` to ``first + n`` of the sources to their buckets; -1 without memory.
+
+    ``fixed`` is ``index.fixed``: a literal where this is called, so that the compiler unrolls the loops over it.
+    """
+    cdef const int64_t* data[MOST_FIXED]
+    cdef int64_t step[MOST_FIXED]
+    cdef Bucket* bucket
+    cdef int64_t* to
+    cdef int64_t j
+    cdef int c
+    for c in range(fixed):
+        data[c] = row[c].data + first * row[c].step
+        step[c] = row[c].step
+    for j in range(n):
+        bucket = bucket_at(index, numbers[j])
+        if bucket.size == bucket.capacity and make_room(index, bucket, first_live) < 0:
+            return -1
+        FC_CHECK(bucket.size < bucket.capacity)
+        to = bucket.data + <int64_t>bucket.size * fixed
+        for c in range(fixed):
+            to[c] = data[c][0]
+            data[c] += step[c]
+        if index.columns > 0:
+            to = bucket.data + <int64_t>bucket.capacity * fixed + bucket.size
+            for c in range(fixed, fixed + index.columns):
+                to[0] = row[c].data[(first + j) * row[c].step]
+                to += bucket.capacity
+        bucket.size += 1
+    return 0
+
+
+cdef int _locate_rows(Index* index, const Source* words, int64_t first, int64_t n, int64_t* numbers) noexcept nogil:
+    cdef int64_t pair[2]
+    if index.words == 1:
+        return _locate(index, words, first, n, numbers, pair, 1)
+    if index.words == 2:
+        return _locate(index, words, first, n, numbers, pair, 2)
+    return _locate(index, words, first, n, numbers, index.scratch, index.words)
+
+
+cdef int _put_rows(Index* index, const int64_t* numbers, const Source* row, int64_t first, int64_t n,
+                   int64_t first_live) noexcept nogil:
+    if index.fixed == 2:
+        return _put(index, numbers, row, first, n, first_live, 2)
+    if index.fixed == 3:
+        return _put(index, numbers, row, first, n, first_live, 3)
+    if index.fixed == 4:
+        return _put(index, numbers, row, first, n, first_live, 4)
+    return _put(index, numbers, row, first, n, first_live, index.fixed)
 
 
 cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil:
@@ -133,37 +189,32 @@ cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_
 
     Returns how many were appended, or -1 without memory.
     """
-    cdef int64_t key[2]
-    cdef int64_t j, number, stored = 0
+    cdef int64_t numbers[BLOCK]
+    cdef int64_t j, m, first = 0, stored = 0
+    cdef int64_t* key = index.scratch
     cdef int w, width = index.words
     cdef bint null = False
-    cdef const int64_t* first
-    cdef const int64_t* second
     for w in range(width):
         null |= words[w].null != NULL
-    if null or width > 2 or width == 0:
+    if null:
         for j in range(n):
             for w in range(width):
-                index.scratch[w] = words[w].data[j * words[w].step]
+                key[w] = words[w].data[j * words[w].step]
                 if words[w].null != NULL and words[w].null[j * words[w].null_step]:
                     break
             else:
-                number = find_or_add(index, index.scratch)
-                if number < 0 or _put(index, number, row, j, first_live) < 0:
+                numbers[0] = find_or_add(index, key)
+                if numbers[0] < 0 or _put_rows(index, numbers, row, j, 1, first_live) < 0:
                     return -1
                 stored += 1
         return stored
-    first = words[0].data
-    second = words[width - 1].data
-    for j in range(n):
-        key[0] = first[j * words[0].step]
-        if width == 1:
-            number = _bucket_of(index, key, 1)
-        else:
-            key[1] = second[j * words[1].step]
-            number = _bucket_of(index, key, 2)
-        if number < 0 or _put(index, number, row, j, first_live) < 0:
+    while first < n:
+        m = min(n - first, BLOCK)
+        if _locate_rows(index, words, first, m, numbers) < 0:
             return -1
+        if _put_rows(index, numbers, row, first, m, first_live) < 0:
+            return -1
+        first += m
     return n
 
 
@@ -234,7 +285,7 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
     cdef uint64_t slots = FIRST_SLOTS
     cdef Bucket* bucket
     for i in range(index.n_buckets):
-        bucket = index.buckets + i
+        bucket = bucket_at(index, i)
         compact(index, bucket, first_live)
         if bucket.size == 0:
             index.bytes -= bucket.capacity * width_of(index)
@@ -246,17 +297,14 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
         if capacity < bucket.capacity:
             _resize(index, bucket, capacity)  # without memory for it, the bucket stays as it is
         if kept != i:
-            index.buckets[kept] = bucket[0]
-            memcpy(index.keys + kept * index.words, index.keys + i * index.words, index.words * sizeof(int64_t))
+            memcpy(bucket_at(index, kept), bucket, bucket_bytes(index))
         kept += 1
     index.n_buckets = kept
     if kept == 0:
-        give_back(index.budget, index.buckets, index.bucket_capacity * sizeof(Bucket))
-        give_back(index.budget, index.keys, index.bucket_capacity * index.words * sizeof(int64_t))
+        give_back(index.budget, index.buckets, index.bucket_capacity * bucket_bytes(index))
         index.buckets = NULL
-        index.keys = NULL
         index.bucket_capacity = 0
     while slots < <uint64_t>kept * 6:
         slots *= 2
     if slots > index.slot_mask or _reslot(index, slots) < 0:
-        _fill_slots(index, index.slots, index.slot_mask)
+        _fill_slots(index)

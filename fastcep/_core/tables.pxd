@@ -49,7 +49,7 @@ cdef struct State:
     int32_t* accept_forall
     int32_t first_edge       # edges into the state
     int32_t end_edge
-    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings from bind on
+    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings from Tables.bound on
     int32_t birth
     int32_t bind
     int32_t columns          # the row's columns: null bits of the registers and the registers, if there are any
@@ -78,6 +78,7 @@ cdef struct ForAll:
 
 cdef class Tables:
     cdef int n_types, n_members, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
+    cdef int bound                # 1 if every match binds member 0 first, to one event: its start tells the event; else 0
     cdef uint64_t* type_members   # per type id: members that may bind it
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member

@@ -92,6 +92,7 @@ cdef class Tables:
         cdef Py_ssize_t i
         cdef State* state
         self.states = <State*>calloc(self.n_members, sizeof(State))
+        self.bound = not plan.states[0].repeated and all(e.target == 0 for e in plan.edges if e.source < 0)
         for i, item in enumerate(plan.states):
             state = self.states + i
             state.repeated = item.repeated
@@ -105,7 +106,7 @@ cdef class Tables:
             state.accept_forall = ints(item.accept_forall)
             state.birth = 1 if item.needs_birth else -1
             state.bind = 1 + item.needs_birth
-            state.fixed = state.bind + i + 1
+            state.fixed = state.bind + i + 1 - self.bound
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 

@@ -374,7 +374,7 @@ def test_memory_stays_flat_on_a_long_stream() -> None:
                 "ts": np.arange(n) + number * n}  # fmt: skip
         one.process(data)
         sizes.append(one.metrics()["memory_bytes"])
-    assert max(sizes[20:]) <= max(sizes[:20]) * 1.1
+    assert max(sizes[20:]) <= max(sizes[:20]) * 1.25  # a sweep comes up to a batch later
 
 
 # ------------------------------------------------------------------------ values
