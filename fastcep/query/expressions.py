@@ -8,17 +8,12 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "ExpressionReader"]
+__all__ = ["ExpressionReader"]
 
-AGGREGATES = ("AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV")
-# Scalar functions: the least and the greatest number of arguments (None: any).
-FUNCTIONS: dict[str, tuple[int, int | None]] = {
-    "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
-    "min": (1, None), "max": (1, None), "avg": (1, None),
-}  # fmt: skip
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -169,6 +164,9 @@ class ExpressionReader:
         arguments = [argument for argument in given if argument is not None]
         if any(isinstance(argument, Tree) and argument.data in ("list", "elements") for argument in arguments):
             return self._aggregate(name, arguments, span)
+        own = find(name_of(name))
+        if own is not None:
+            return ast.UserCall(own, tuple(map(self.read, arguments)), span=span)
         function = name_of(name).lower()
         if function not in FUNCTIONS:
             if function.upper() in AGGREGATES:
@@ -177,7 +175,9 @@ class ExpressionReader:
                     span,
                 )
             raise self._source.error(
-                f"unknown function '{name_of(name)}'{suggest(function, [*FUNCTIONS, *AGGREGATES])}", span_of(name)
+                f"unknown function '{name_of(name)}'{suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])}; "
+                "one of your own must be registered before, with @fastcep.function",
+                span_of(name),
             )
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
