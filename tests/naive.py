@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from user_functions import user_call
+
 from fastcep.query import ast
 
 Value = int | float | bool | str | None
@@ -212,6 +214,8 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
             return both(compare("<=", value(low), value(operand)), compare("<=", value(operand), value(high)))
         case ast.Call(function, arguments):
             return call(function, [number(value(argument)) for argument in arguments])
+        case ast.UserCall(signature, arguments):
+            return user_call(signature, [value(each) for each in arguments])
     raise AssertionError(f"no meaning for {node}")
 
 
@@ -385,10 +389,10 @@ def deviation(values: Sequence[float]) -> float | None:
 def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> dict[str, Value | list[Value]]:
     """The RETURN columns of a match. An absent variable's attributes and a missing ``x[k]`` are null."""
     by_sequence = {event.seq: event for event in events}
-    bound: Bound = {}
-    for variable, binding in match.bindings.items():
-        numbers = binding if isinstance(binding, list) else [] if binding is None else [binding]
-        bound[variable] = [by_sequence[sequence] for sequence in numbers]
+    bound: Bound = {
+        variable: [by_sequence[each] for each in (binding if isinstance(binding, list) else [binding]) if each is not None]
+        for variable, binding in match.bindings.items()
+    }
     return {item.name: return_value(item.expression, bound) for item in query.returns}
 
 

@@ -65,6 +65,7 @@ class Function:
         return f"<function {self.name}: {self.signature}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the Python function, or give a term if an argument is one."""
         if any(isinstance(argument, Term) for argument in (*arguments, *named.values())):
             if named:
                 raise TypeError(f"{self.name} in a query takes its arguments by position")
