@@ -168,13 +168,13 @@ def native_of(signature: ast.Signature) -> Native:
     known = _registered.get(signature.name)
     if known is None:
         raise ValidationError(
-            f"the query calls {signature.name!r}, which is not registered in this process"
+            f"function {signature.name!r} is not registered in this process"
             f"{suggest(signature.name, _registered, 'registered are')}; import the module that registers it first"
         )
     if known.signature != signature:
         raise ValidationError(
-            f"the query was checked against {signature.name} = {signature}, but it is registered as "
-            f"{known.signature} now; parse the query again"
+            f"function {signature.name!r} was {signature} when the query was checked, but is registered as "
+            f"{known.signature} now; make the query again"
         )
     return known.native()
 
@@ -230,16 +230,15 @@ def _signature(text: str, name: str) -> ast.Signature:
 
 
 def _fit(python: FunctionType, signature: ast.Signature) -> None:
-    try:
-        shape = inspect.signature(python)
-        shape.bind(*signature.parameters)
-    except TypeError as error:
-        raise ValidationError(
-            f"function {signature.name!r} does not take the {len(signature.parameters)} arguments of its signature "
-            f"{signature}: {error}"
-        ) from None
-    if any(part.kind in (part.VAR_POSITIONAL, part.VAR_KEYWORD) for part in shape.parameters.values()):
+    shape = inspect.signature(python)
+    parts = shape.parameters.values()
+    if any(part.kind not in (part.POSITIONAL_ONLY, part.POSITIONAL_OR_KEYWORD) for part in parts):
         raise ValidationError(f"function {signature.name!r}: name its arguments one by one, without * and **")
+    if len(parts) != len(signature.parameters):
+        raise ValidationError(
+            f"function {signature.name!r} is written with {len(parts)} arguments, {shape}, but its signature "
+            f"{signature} has {len(signature.parameters)}; name them all, those with a default too"
+        )
 
 
 def _same(one: Function, other: Function) -> bool:
