@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from fastcep.query import ast, registry
 from fastcep.query.registry import Function, function, functions
@@ -45,7 +45,7 @@ def distance(x: float, y: float) -> float:
 
 def cell(x: float, size: int) -> int | None:
     """Raises for size 0; None for what has no cell."""
-    if math.isnan(x) or math.isinf(x):
+    if not abs(x) < 2.0**53:
         return None
     return int(x // size) % 7
 
@@ -59,13 +59,21 @@ def ratio(x: float, y: float) -> float:
     return x / y
 
 
-def sample() -> dict[str, Function]:
-    """Register the functions above."""
+@cache
+def _made() -> tuple[Function, ...]:
+    """Made once, so that they are compiled once."""
     signatures = {
         distance: "float64(float64, float64)",
         cell: "int64(float64, int64)",
         odd: "bool(int64, bool)",
         ratio: "float64(float64, float64)",
     }
-    made = [function(signature)(python) for python, signature in signatures.items()]
-    return {each.name: each for each in made}
+    with own_registry():
+        return tuple(function(signature)(python) for python, signature in signatures.items())
+
+
+def sample() -> dict[str, Function]:
+    """Register the functions above."""
+    made = {each.name: each for each in _made()}
+    registry._registered.update(made)
+    return made

@@ -69,7 +69,7 @@ class _PlainRaises(FunctionPass):  # type: ignore[misc]  # Numba has no types
 class _Compiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(_PlainRaises, untyped_passes.GenericRewrites)
+        manager.add_pass_after(_PlainRaises, untyped_passes.RewriteDynamicRaises)
         manager.finalize()
         return [manager]
 

@@ -153,15 +153,17 @@ def test_what_raises_in_python_raises_here(capfd: pytest.CaptureFixture[str]) ->
 def test_a_raise_with_values_keeps_no_memory() -> None:
     @fc.function("float64(float64)")
     def refused(x: float) -> float:
-        if x < 1:
+        if x < 0:
             raise ValueError("too small", x)
+        if x < 1:
+            raise ValueError(f"too small by {int(x)}")
         return x
 
     refused.check()
     _nrt_python.memsys_enable_stats()
     before = rtsys.get_allocation_stats()
     for _ in range(100):
-        assert call(refused, 0.5) == (RAISED, None)
+        assert call(refused, 0.5) == call(refused, -0.5) == (RAISED, None)
     after = rtsys.get_allocation_stats()
     _nrt_python.memsys_disable_stats()
     assert after.alloc - before.alloc == after.free - before.free
