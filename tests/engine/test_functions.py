@@ -217,7 +217,7 @@ def test_what_cannot_be_compiled_fails_when_the_engine_is_made() -> None:
     where = fc.parse("PATTERN SEQ(A a) WHERE broken(a.x) > 1 WITHIN 1h", SCHEMA, name="q")
     returned = fc.parse("PATTERN SEQ(A a) WITHIN 1h RETURN broken(a.x)", SCHEMA, name="q")
     for query in (where, returned):
-        with pytest.raises(fc.ValidationError, match=r"query 'q': function 'broken' cannot be compiled by Numba: .*line"):
+        with pytest.raises(fc.ValidationError, match=r"query 'q': function 'broken' cannot be compiled .*line"):
             fc.Engine(query)
 
 
