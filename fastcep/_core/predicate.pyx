@@ -452,7 +452,8 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
 cdef void _call(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* keep, int n) noexcept nogil:
     """Call a user's function for the rows that are still kept and have no null argument; the others are null.
 
-    The arguments are the registers from ``dst`` on, so a row is read before it is written.
+    The arguments are the registers from ``dst`` on, so a row is read before it is written. If none differs between
+    rows, one call serves them all.
     """
     cdef UserFunction function = <UserFunction>address
     cdef int dst = ip[1], count = ip[3], i, k, status
@@ -474,7 +475,9 @@ cdef void _call(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* 
         if status != 0:
             d[i] = 0
             found = 1
-            vm.function_errors += status == 1
+        if status == 1:
+            for k in range(n if single else 1):  # an exception counts for every row, however it was called
+                vm.function_errors += not single or keep == NULL or keep[k]
     vm.data[dst] = d
     vm.step[dst] = not single
     vm.null[dst] = NULL if not found else vm.ones if single else nd
