@@ -477,7 +477,7 @@ cdef void _call(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* 
             found = 1
         if status == 1:
             for k in range(n if single else 1):  # an exception counts for every row, however it was called
-                vm.function_errors += not single or keep == NULL or keep[k]
+                vm.function_errors += 1 if not single or keep == NULL else keep[k]
     vm.data[dst] = d
     vm.step[dst] = not single
     vm.null[dst] = NULL if not found else vm.ones if single else nd
