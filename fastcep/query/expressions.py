@@ -174,11 +174,10 @@ class ExpressionReader:
                     f"{function.upper()} aggregates over a repeated variable; write {function.upper()}(x[].attribute)",
                     span,
                 )
-            raise self._source.error(
-                f"unknown function '{name_of(name)}'{suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])}; "
-                "one of your own must be registered before, with @fastcep.function",
-                span_of(name),
-            )
+            hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
+            if "did you mean" not in hint:
+                hint += "; one of your own must be registered before, with @fastcep.function"
+            raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
             wanted = "1 argument" if most == 1 else f"at least {least} argument"

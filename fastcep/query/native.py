@@ -76,6 +76,9 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 
 def _dispatcher(function: Function) -> Any:
     """The function as Numba sees it."""
+    found = function.__dict__.get("_dispatcher")
+    if found is not None:
+        return found
     options = {"error_model": "python", "boundscheck": True, "pipeline_class": _Compiler}
     return function.__dict__.setdefault("_dispatcher", numba.njit(**options)(function.python))
 
