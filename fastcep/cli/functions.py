@@ -28,14 +28,15 @@ def load_functions(path: Path) -> None:
     module = module_from_spec(spec)
     before = functions()
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValidationError(f"{_place(path, error)}: {_reason(error)}") from None
     finally:
-        sys.path.pop(0)
+        sys.path.remove(folder)
     after = functions()
     if all(function is before.get(label) for label, function in after.items()):
         raise ValidationError(

@@ -91,6 +91,18 @@ def test_a_whole_result_widens_and_none_is_null() -> None:
             return int(x)
         return None
 
+    @fc.function("float64(int64)")
+    def widened_or_null(k: int) -> float | None:
+        return k if k > 0 else None
+
+    @fc.function("bool(int64)")
+    def unsure(k: int) -> bool | None:
+        return None if k == 0 else k > 0
+
+    @fc.function("int64(int64)")
+    def small(k: int) -> int:
+        return np.int32(k)
+
     @fc.function("float64(float64)")
     def mixed(x: float) -> float:
         if x > 1:
@@ -99,6 +111,9 @@ def test_a_whole_result_widens_and_none_is_null() -> None:
 
     assert call(widened, 7) == (VALUE, 3.0)
     assert [call(positive, x) for x in (2.5, -1.0, math.nan)] == [(VALUE, 2), (NULL, None), (NULL, None)]
+    assert [call(widened_or_null, k) for k in (3, 0)] == [(VALUE, 3.0), (NULL, None)]
+    assert [call(unsure, k) for k in (3, 0, -3)] == [(VALUE, True), (NULL, None), (VALUE, False)]
+    assert call(small, -5) == (VALUE, -5)
     assert [call(mixed, x) for x in (2.0, 0.5)] == [(VALUE, 0.0), (VALUE, 0.5)]
 
 
@@ -141,6 +156,21 @@ def test_what_raises_in_python_raises_here(capfd: pytest.CaptureFixture[str]) ->
         except Exception:
             return -1.0
 
+    @fc.function("int64(int64)")
+    def ended(k: int) -> int:
+        if k == 0:
+            raise MemoryError
+        if k == 1:
+            raise StopIteration
+        if k == 2:
+            raise OverflowError(k)
+        if k == 3:
+            return int(np.empty(-k)[0])
+        if k == 4:
+            return len(np.empty(2**61))
+        return (1, 2)[k]
+
+    assert [call(ended, k)[0] for k in range(6)] == [RAISED] * 6
     assert call(divided, 1.0, 0.0) == (RAISED, None) and call(divided, 1.0, 4.0) == (VALUE, 0.25)
     assert call(floored, 7, 0) == (RAISED, None)
     assert call(floored, -(2**63), -1)[0] == VALUE, "the hardware would trap"
