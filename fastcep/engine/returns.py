@@ -52,9 +52,7 @@ class Returns:
         Gives the words of constants.
     """
 
-    def __init__(
-        self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints, link: Linker
-    ) -> None:
+    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints, link: Linker) -> None:
         self.query = query
         self.ring = ring
         self.strings = strings

@@ -176,7 +176,7 @@ class ExpressionReader:
                 )
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
-                hint += "; one of your own must be registered before, with @fastcep.function (run it by --functions FILE.py)"
+                hint += "; register one of your own with @fastcep.function (in a file for --functions)"
             raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):

@@ -245,9 +245,7 @@ def _same(one: Function, other: Function) -> bool:
     """Whether it is the same function again, as when a module is reloaded or a notebook cell is run twice."""
     mine, its = one.python, other.python
     return (
-        one.signature == other.signature
-        and _text(mine) == _text(its)
-        and all(map(_equal, _values(mine), _values(its)))
+        one.signature == other.signature and _text(mine) == _text(its) and all(map(_equal, _values(mine), _values(its)))
     )
 
 

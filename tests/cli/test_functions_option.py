@@ -61,7 +61,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
     result = run(folder, None)
     assert result.exit_code == 2
     assert "q.cep:5:29: unknown function 'gap'" in result.stderr
-    assert "one of your own must be registered before" in result.stderr
+    assert "register one of your own with @fastcep.function" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,10 @@ def test_a_condition_written_before_guards_the_call() -> None:
     found, metrics = run("SEQ(A a, B b) WHERE a.x != b.x AND ratio(1, a.x - b.x) < 0 WITHIN 3 EVENTS", **rows)
     assert len(found) > 0 and metrics["function_errors"] == 0
     same = {"type": ["A", "B"] * 300, "x": [1.0, 1.0] * 300}
-    assert run("SEQ(A a, B b) WHERE a.x != b.x AND ratio(1, a.x - b.x) < 0 WITHIN 3 EVENTS", **same)[1][
-        "function_errors"
-    ] == 0
+    assert (
+        run("SEQ(A a, B b) WHERE a.x != b.x AND ratio(1, a.x - b.x) < 0 WITHIN 3 EVENTS", **same)[1]["function_errors"]
+        == 0
+    )
 
 
 def test_no_exception_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
