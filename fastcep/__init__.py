@@ -17,6 +17,7 @@ from fastcep.errors import (
 )
 from fastcep.events import EventBatch, Schema
 from fastcep.query import Document, Query, any_type, parse, parse_document, parse_file, same, seq, to_text
+from fastcep.query.registry import function, functions
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,8 @@ __all__ = [
     "SchemaError",
     "ValidationError",
     "any_type",
+    "function",
+    "functions",
     "parse",
     "parse_document",
     "parse_file",

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from user_functions import user_call
+
 from fastcep.query import ast
 
 Value = int | float | bool | str | None
@@ -81,10 +83,8 @@ def in_window(window: ast.Window, events: Sequence[Event], first: int, last: int
     """Whether the events at positions ``first`` and ``last`` lie in one window."""
     if isinstance(window, ast.TimeWindow):
         return events[last].time - events[first].time <= window.nanoseconds
-    if isinstance(window, ast.CountWindow):
-        return last - first < window.events
-    assert isinstance(window, ast.Unbounded), window
-    return True
+    assert isinstance(window, ast.CountWindow | ast.Unbounded), window
+    return isinstance(window, ast.Unbounded) or last - first < window.events
 
 
 def order_key(events: Sequence[Event], chosen: Chosen) -> tuple[int, ...]:
@@ -212,7 +212,8 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
             return both(compare("<=", value(low), value(operand)), compare("<=", value(operand), value(high)))
         case ast.Call(function, arguments):
             return call(function, [number(value(argument)) for argument in arguments])
-    raise AssertionError(f"no meaning for {node}")
+    assert isinstance(node, ast.UserCall), f"no meaning for {node}"
+    return user_call(node.signature, [value(argument) for argument in node.arguments])
 
 
 def truth(value: Value) -> bool | None:
@@ -249,8 +250,7 @@ def compare(operator: str, left: Value, right: Value) -> bool | None:
     if left is None or right is None:
         return None
     if operator in ("=", "!="):
-        assert isinstance(left, str) == isinstance(right, str), (left, right)
-        assert isinstance(left, bool) == isinstance(right, bool), (left, right)
+        assert all(isinstance(left, kind) == isinstance(right, kind) for kind in (str, bool)), (left, right)
         if isinstance(left, float) or isinstance(right, float):
             left, right = float(left), float(right)
         return (left == right) is (operator == "=")

@@ -12,6 +12,7 @@ from typing import Any
 import harness
 import naive
 import pytest
+from user_functions import own_registry, sample
 
 from fastcep.events import Schema
 from fastcep.query import ast, parse
@@ -316,6 +317,25 @@ def test_return_of_absent_variables() -> None:
     ]
     for expression, wanted in cases:
         assert value(expression, "A(v=1)", "A a, B? b, C* c[]") == wanted, expression
+
+
+def test_functions_of_the_user() -> None:
+    cases: list[tuple[str, Any]] = [
+        ("ratio(a.v, 4)", 0.75),
+        ("ratio(a.v, 0)", None),
+        ("ratio(a.k, 4)", None),
+        ("ratio(NULL, 0)", None),
+        ("distance(a.v, 5)", 2.0),
+        ("distance(a.f, 5)", math.nan),
+        ("cell(a.v, 2)", 1),
+        ("cell(a.f, 2)", None),
+        ("odd(a.v, FALSE)", True),
+        ("odd(a.v, a.b)", None),
+    ]
+    with own_registry():
+        sample()
+        for expression, wanted in cases:
+            assert harness.same_value(value(expression, "A(v=3,f=nan)", "A a"), wanted), expression
 
 
 # ------------------------------------------------------------------------ harness

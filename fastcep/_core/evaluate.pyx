@@ -16,14 +16,15 @@ def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
     program
         ``fastcep.plan.bytecode.Program`` whose inputs are all of kind ``event``.
     intern
-        Gives the code of a string constant.
+        Gives the word of a constant that is no number (see ``Program``).
     values, nulls
         Per input column an 8-byte array of n values, and uint8[n] (1 = null) or None.
 
     Returns
     -------
     tuple
-        int64[n] values (bits of float64 where the result is one), uint8[n] nulls, and the number of arithmetic nulls.
+        int64[n] values (bits of float64 where the result is one), uint8[n] nulls, the number of arithmetic nulls and
+        that of exceptions in users' functions.
     """
     cdef Machine* vm = machine_new()
     cdef Code code
@@ -35,13 +36,13 @@ def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
     cdef uint8_t[::1] out_null
     cdef int64_t* outs[1]
     cdef uint8_t* out_nulls[1]
-    cdef int64_t counted
+    cdef int64_t counted, errors
     keep = []
     result, result_null = np.zeros(n, np.int64), np.zeros(n, np.uint8)
     if n == 0:
         machine_free(vm)
         free(inputs)
-        return result, result_null, 0
+        return result, result_null, 0, 0
     out, out_null = result, result_null
     outs[0], out_nulls[0] = &out[0], &out_null[0]
     code_new(&code, program, intern)
@@ -58,9 +59,9 @@ def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
                 inputs[j].bits = NULL
                 inputs[j].stride = 1
             run(vm, &code, inputs, NULL, <int>m, NULL, outs, out_nulls, i)
-        counted = vm.arithmetic_nulls
+        counted, errors = vm.arithmetic_nulls, vm.function_errors
     finally:
         code_free(&code)
         free(inputs)
         machine_free(vm)
-    return result, result_null, counted
+    return result, result_null, counted, errors

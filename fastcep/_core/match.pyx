@@ -307,6 +307,10 @@ cdef class Matcher:
         return self.vm.arithmetic_nulls
 
     @property
+    def function_errors(self):
+        return self.vm.function_errors
+
+    @property
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
         cdef int64_t total = 0, j

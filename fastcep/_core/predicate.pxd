@@ -4,6 +4,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 cdef enum:
     CHUNK = 256        # rows a program runs over at once
     MAX_REGISTERS = 48
+    MAX_ARGUMENTS = 8  # of a user's function
+
+# A user's function: returns 0 for a value, 1 for an exception, else for null.
+ctypedef int (*UserFunction)(const int64_t* arguments, int64_t* result) noexcept nogil
 
 
 cdef struct Input:
@@ -31,6 +35,7 @@ cdef struct Machine:
     const uint8_t* null[48]
     int32_t step[48]
     int64_t arithmetic_nulls # overflows and integer divisions by zero so far
+    int64_t function_errors  # exceptions in users' functions so far
 
 
 cdef Machine* machine_new() except NULL

@@ -30,7 +30,7 @@ cdef enum:
     DIV_F, POW_F, SQRT, EXP, LOG, FLOOR
     EQ_I, NE_I, LT_I, LE_I, EQ_F, NE_F, LT_F, LE_F
     AGG_KNOWN, AGG_SUM_I, AGG_SUM_F, AGG_MIN_I, AGG_MIN_F, AGG_MAX_I, AGG_MAX_F
-    AGG_MEAN, AGG_M2, STDDEV
+    AGG_MEAN, AGG_M2, STDDEV, CALL
     N_OPCODES
 
 #: The operations in the order of this file's enum; the compiler of ``fastcep.plan`` numbers them by it.
@@ -42,7 +42,7 @@ OPCODES = (
     "div_f", "pow_f", "sqrt", "exp", "log", "floor",
     "eq_i", "ne_i", "lt_i", "le_i", "eq_f", "ne_f", "lt_f", "le_f",
     "agg_known", "agg_sum_i", "agg_sum_f", "agg_min_i", "agg_min_f", "agg_max_i", "agg_max_f",
-    "agg_mean", "agg_m2", "stddev",
+    "agg_mean", "agg_m2", "stddev", "call",
 )
 assert len(OPCODES) == N_OPCODES
 
@@ -70,7 +70,7 @@ cdef void machine_free(Machine* vm) noexcept:
 
 
 cdef int code_new(Code* out, object program, object intern) except -1:
-    """Copy a ``Program`` into C arrays; ``intern`` gives the code of a string constant."""
+    """Copy a ``Program`` into C arrays; ``intern`` gives the word of a constant that is no number (see ``Program``)."""
     cdef double real
     cdef Py_ssize_t i
     kinds = {"row": 0, "event": 1, "out": 2, "elem": 3}
@@ -88,10 +88,10 @@ cdef int code_new(Code* out, object program, object intern) except -1:
         elif isinstance(value, float):
             real = value
             out.constants[i] = (<int64_t*>&real)[0]
-        elif isinstance(value, str):
-            out.constants[i] = intern(value)
+        elif isinstance(value, int):
+            out.constants[i] = value
         else:
-            out.constants[i] = int(value)
+            out.constants[i] = intern(value)
     for i, (kind, number) in enumerate(program.inputs):
         out.input_kind[i] = kinds[kind]
         out.input_number[i] = number
@@ -231,6 +231,10 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
             vm.data[dst] = program.constants + ip[2]
             vm.step[dst] = 0
             vm.null[dst] = vm.ones if program.constant_nulls[ip[2]] else NULL
+            ip += 6
+            continue
+        if op == CALL:
+            _call(vm, ip, program.constants[ip[2]], keep, n)
             ip += 6
             continue
         FC_CHECK(0 <= ip[2] < MAX_REGISTERS and 0 <= dst)
@@ -443,6 +447,40 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
         vm.data[dst] = d
         vm.null[dst] = nulls
         ip += 6
+
+
+cdef void _call(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* keep, int n) noexcept nogil:
+    """Call a user's function for the rows that are still kept and have no null argument; the others are null.
+
+    The arguments are the registers from ``dst`` on, so a row is read before it is written. If none differs between
+    rows, one call serves them all.
+    """
+    cdef UserFunction function = <UserFunction>address
+    cdef int dst = ip[1], count = ip[3], i, k, status
+    cdef int64_t* d = vm.values + dst * CHUNK
+    cdef uint8_t* nd = vm.nulls + dst * CHUNK
+    cdef int64_t arguments[8]
+    cdef bint single = True, missing
+    cdef uint8_t found = 0
+    FC_CHECK(0 < count <= MAX_ARGUMENTS and 0 <= dst and dst + count <= MAX_REGISTERS)
+    for k in range(count):
+        single = single and vm.step[dst + k] == 0
+    for i in range(1 if single else n):
+        missing = not single and keep != NULL and not keep[i]
+        for k in range(count):
+            missing = missing or (vm.null[dst + k] != NULL and vm.null[dst + k][i] != 0)
+            arguments[k] = vm.data[dst + k][i * vm.step[dst + k]]
+        status = 2 if missing else function(arguments, d + i)
+        nd[i] = status != 0
+        if status != 0:
+            d[i] = 0
+            found = 1
+        if status == 1:
+            for k in range(n if single else 1):  # an exception counts for every row, however it was called
+                vm.function_errors += 1 if not single or keep == NULL else keep[k]
+    vm.data[dst] = d
+    vm.step[dst] = not single
+    vm.null[dst] = NULL if not found else vm.ones if single else nd
 
 
 cdef const uint8_t* _checked(Machine* vm, int op, int64_t* d, uint8_t* nd, const uint8_t* nulls, const int64_t* a,

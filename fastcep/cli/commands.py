@@ -26,6 +26,12 @@ QueryFile = Annotated[
     Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
 ]
 QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
+Functions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
 
@@ -42,6 +48,13 @@ def _exit_codes() -> Iterator[None]:
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _load(functions: Path | None) -> None:
+    if functions is not None:
+        from fastcep.cli.functions import load_functions
+
+        load_functions(functions)
 
 
 def _version(wanted: bool) -> None:
@@ -73,8 +86,10 @@ def run(
     batch_rows: Annotated[int, typer.Option(min=1, help="Events handed to the engine at once.")] = 65_536,
     query: QueryName = None,
     limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
+    functions: Functions = None,
 ) -> None:
     """Run the queries of FILE.cep over a file or standard input."""
+    _load(functions)
     from fastcep.cli.run import run as carry_out
 
     carry_out(file, source, output=output, json=json, batch_rows=batch_rows, name=query, limit_print=limit_print)
@@ -82,8 +97,9 @@ def run(
 
 @app.command()
 @_exit_codes()
-def explain(file: QueryFile, query: QueryName = None) -> None:
+def explain(file: QueryFile, query: QueryName = None, functions: Functions = None) -> None:
     """Print how the engine answers the queries of FILE.cep."""
+    _load(functions)
     from fastcep.cli.run import load
     from fastcep.engine import Engine
 

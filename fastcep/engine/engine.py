@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fastcep._core.match import Matcher
+from fastcep.engine.link import Linker
 from fastcep.engine.matches import Matches, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.errors import DataError, ValidationError
@@ -46,7 +47,8 @@ class Engine:
     Raises
     ------
     ValidationError
-        If queries disagree on the schema or share a name.
+        If queries disagree on the schema or share a name, or call a function that is not registered or that Numba
+        cannot compile.
 
     Notes
     -----
@@ -74,7 +76,10 @@ class Engine:
                 )
         self._strings = StringTable()
         self._plans = tuple(make_plan(query) for query in built)
-        self._matchers = tuple(Matcher(plan, self._strings.intern) for plan in self._plans)
+        self._link = Linker(self._strings)
+        for query in built:
+            self._link.prepare(query)
+        self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         self._ring: EventRing | None = None
         if self._schema.sequence is not None or any(plan.ring_columns for plan in self._plans):
@@ -94,7 +99,7 @@ class Engine:
             return None
         ring = self._ring = self._ring if self._ring is not None else EventRing((), self._schema)
         codes = np.array([self._strings.intern(name) for name in self._schema.type_names], np.int64)
-        return Returns(query, ring, self._strings, codes)
+        return Returns(query, ring, self._strings, codes, self._link)
 
     # ----------------------------------------------------------------- input
 
@@ -327,7 +332,8 @@ class Engine:
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
-            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``memory_bytes``.
+            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
+            functions), ``memory_bytes``.
         """
         matchers = self._matchers
         ring = 0 if self._ring is None else self._ring.nbytes
@@ -348,6 +354,8 @@ class Engine:
             "strings": len(self._strings),
             "arithmetic_nulls": sum(matcher.arithmetic_nulls for matcher in matchers)
             + sum(returns.arithmetic_nulls for returns in self._returns if returns is not None),
+            "function_errors": sum(matcher.function_errors for matcher in matchers)
+            + sum(returns.function_errors for returns in self._returns if returns is not None),
             "memory_bytes": memory,
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.evaluate import evaluate
+from fastcep.engine.link import Linker
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
 from fastcep.plan.bytecode import Compiler
@@ -47,15 +48,19 @@ class Returns:
         Where attributes and string codes live.
     type_codes
         int64 per type id, the code of the type's name.
+    link
+        Gives the words of constants.
     """
 
-    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints) -> None:
+    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints, link: Linker) -> None:
         self.query = query
         self.ring = ring
         self.strings = strings
         self.type_codes = type_codes
+        self.link = link
         self.translate = Translator(query)
         self.arithmetic_nulls = 0
+        self.function_errors = 0
 
     def columns(self, bindings: Bindings) -> dict[str, Any]:
         """Arrow arrays by output name."""
@@ -97,10 +102,11 @@ class Returns:
         compiler.store(0, expr)
         program = compiler.finish()
         columns = [leaf(node) for node in inputs]
-        values, nulls, counted = evaluate(
-            program, self.strings.intern, [v for v, _ in columns], [m for _, m in columns], n
+        values, nulls, overflows, errors = evaluate(
+            program, self.link, [v for v, _ in columns], [m for _, m in columns], n
         )
-        self.arithmetic_nulls += counted
+        self.arithmetic_nulls += overflows
+        self.function_errors += errors
         return values, nulls
 
     def _gather(self, member: int, attr: str, dtype: str, positions: Ints) -> Values:

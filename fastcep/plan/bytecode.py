@@ -29,7 +29,8 @@ class Program:
     code
         Flat int32 instructions, ``WIDTH`` each, the last one ``end``.
     constants
-        Values of ``const``; strings are interned by the engine.
+        Values of ``const`` and ``call``: numbers, None, strings and the `Signature` of users' functions. The engine
+        gives the last two their words: a string's code, a function's address.
     inputs
         Per input ``(kind, number)``; kinds: ``row`` register of the source row, ``event`` column,
         ``out`` staged output, ``elem`` element column.
@@ -84,6 +85,11 @@ class Compiler:
         elif expr.name == "const":
             self._constants.append(expr.data[0])
             self._emit("const", register, len(self._constants) - 1)
+        elif expr.name == "call":  # the arguments are the registers from this one on
+            for number, arg in enumerate(expr.args):
+                self._value(arg, register + number)
+            self._constants.append(expr.data[0])
+            self._emit("call", register, len(self._constants) - 1, len(expr.args))
         else:
             operands = [self._value(arg, register + number) for number, arg in enumerate(expr.args)]
             self._emit(expr.name, register, *operands)

@@ -8,6 +8,8 @@ An :class:`Op` is an immutable tree. Its leaves say where a value comes from:
 ``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
 
+A ``call`` of a user's function has the function's `Signature` as data.
+
 Physical types (``dtype``): ``i`` int64, ``f`` float64, ``b`` bool and ``s`` string code, the last two carried as int64.
 """
 

@@ -1,4 +1,4 @@
-"""The plan of a query: immutable, picklable, made of ints and strings, shared by all states that run it.
+"""The plan of a query: immutable, picklable, made of plain values, shared by all states that run it.
 
 ``make_plan`` goes through these steps: place the conjuncts (:mod:`placement`), split every edge's conditions into a
 hashed *key* and a residual *predicate*, choose the *indexes* of each state (edges with equal keys share one), find the
@@ -138,6 +138,8 @@ def describe(expr: Op, query: ast.Query) -> str:
             return f"#{data[0]}"
         if node.name == "q":
             return _quantity(names, data[0], data[1], data[2], data[3], query)
+        if node.name == "call":
+            return f"{data[0].name}({', '.join(map(show, node.args))})"
         base = node.name[:-2] if node.name.endswith(("_i", "_f", "_s", "_b")) else node.name
         if base in ("i2f", "key", "known"):
             return show(node.args[0]) if base != "known" else f"known({show(node.args[0])})"

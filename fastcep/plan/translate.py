@@ -59,6 +59,9 @@ class Translator:
                 return Op("and", "b", (above, below))
             case ast.Call(function=function, arguments=arguments):
                 return self._call(function, [self(argument) for argument in arguments])
+            case ast.UserCall(signature=own, arguments=arguments):
+                args = zip(map(self, arguments), own.parameters, strict=True)
+                return Op("call", DTYPES[own.result], tuple(_as(arg, DTYPES[dtype]) for arg, dtype in args), (own,))
         raise AssertionError(f"no translation of {type(node).__name__}")
 
     def dtype(self, member: int, name: str) -> str:
@@ -125,3 +128,8 @@ class Translator:
         for arg in args[1:]:
             result = Op(f"{function}_{dtype}", dtype, (result, arg if dtype == "i" else to_float(arg)))
         return result
+
+
+def _as(value: Op, dtype: str) -> Op:
+    """An argument as the dtype that a function asks for: int64 widens to float64, the checker refuses the rest."""
+    return to_float(value) if dtype == "f" else value

@@ -138,6 +138,26 @@ class Call(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """A registered function as queries and plans hold it: name and dtypes; its code stays in the registry."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.result}({', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True, slots=True)
+class UserCall(Expr):
+    """``name(arguments)`` of a registered function (see `fastcep.query.registry`)."""
+
+    signature: Signature
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SameAttributes(Expr):
     """``[name, …]``: all positive variables agree on each of these attributes. Only a top-level conjunct."""
 

@@ -8,17 +8,12 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "ExpressionReader"]
+__all__ = ["ExpressionReader"]
 
-AGGREGATES = ("AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV")
-# Scalar functions: the least and the greatest number of arguments (None: any).
-FUNCTIONS: dict[str, tuple[int, int | None]] = {
-    "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
-    "min": (1, None), "max": (1, None), "avg": (1, None),
-}  # fmt: skip
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -169,6 +164,9 @@ class ExpressionReader:
         arguments = [argument for argument in given if argument is not None]
         if any(isinstance(argument, Tree) and argument.data in ("list", "elements") for argument in arguments):
             return self._aggregate(name, arguments, span)
+        own = find(name_of(name))
+        if own is not None:
+            return ast.UserCall(own, tuple(map(self.read, arguments)), span=span)
         function = name_of(name).lower()
         if function not in FUNCTIONS:
             if function.upper() in AGGREGATES:
@@ -176,9 +174,10 @@ class ExpressionReader:
                     f"{function.upper()} aggregates over a repeated variable; write {function.upper()}(x[].attribute)",
                     span,
                 )
-            raise self._source.error(
-                f"unknown function '{name_of(name)}'{suggest(function, [*FUNCTIONS, *AGGREGATES])}", span_of(name)
-            )
+            hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
+            if "did you mean" not in hint:
+                hint += "; register one of your own with @fastcep.function (in a file for --functions)"
+            raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
             wanted = "1 argument" if most == 1 else f"at least {least} argument"

@@ -7,7 +7,7 @@ import re
 from fastcep.events.units import format_duration
 from fastcep.query import ast
 
-__all__ = ["expression_text", "name_text", "string_text", "to_text"]
+__all__ = ["KEYWORDS", "expression_text", "name_text", "string_text", "to_text"]
 
 # Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
 KEYWORDS = frozenset(
@@ -69,6 +69,8 @@ def _form(node: ast.Expr) -> tuple[str, int]:
             return f"{node.function}({inner})", _ATOM
         case ast.Call():
             return f"{node.function}({', '.join(map(expression_text, node.arguments))})", _ATOM
+        case ast.UserCall():
+            return f"{node.signature.name}({', '.join(map(expression_text, node.arguments))})", _ATOM
         case ast.SameAttributes():
             return f"[{', '.join(map(name_text, node.names))}]", _ATOM
         case ast.Unary():

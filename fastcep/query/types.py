@@ -84,6 +84,8 @@ def _type(node: ast.Expr, scope: Scope) -> str:
             return "bool"
         case ast.Call():
             return _call(node, scope)
+        case ast.UserCall():
+            return _user_call(node, scope)
         case ast.Unary():
             return _unary(node, scope)
         case ast.Binary():
@@ -211,6 +213,24 @@ def _call(node: ast.Call, scope: Scope) -> str:
     if node.function in ("sqrt", "exp", "log", "avg"):
         return "float64"
     return _joined(dtypes)
+
+
+def _user_call(node: ast.UserCall, scope: Scope) -> str:
+    name, wanted = node.signature.name, node.signature.parameters
+    if len(node.arguments) != len(wanted):
+        plural = "" if len(wanted) == 1 else "s"
+        raise Problem(
+            f"{name} takes {len(wanted)} argument{plural} ({', '.join(wanted)}), not {len(node.arguments)}", node
+        )
+    for number, (argument, dtype) in enumerate(zip(node.arguments, wanted, strict=True), 1):
+        given = _type(argument, scope)
+        if given not in (dtype, "null") and (given, dtype) != ("int64", "float64"):
+            raise Problem(
+                f"{name} needs {_SHOWN[dtype]} as argument {number}, but {expression_text(argument)} is "
+                f"{_SHOWN[given]}",
+                argument,
+            )
+    return node.signature.result
 
 
 def _unary(node: ast.Unary, scope: Scope) -> str:

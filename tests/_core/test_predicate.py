@@ -37,7 +37,7 @@ def run(expr: Op, columns: Sequence[Column], dtypes: str) -> Result:
         values.append(np.array(cells, np.float64 if dtype == "f" else np.int64).view(np.int64))
         mask = np.array([cell is None for cell in column], np.uint8)
         nulls.append(mask if mask.any() else None)
-    words, missing, counted = evaluate(program, lambda text: 77, values, nulls, len(columns[0]))
+    words, missing, counted, _ = evaluate(program, lambda text: 77, values, nulls, len(columns[0]))
     typed = words.view(np.float64).tolist() if expr.dtype == "f" else words.tolist()
     if expr.dtype == "b":
         typed = [bool(value) for value in typed]

@@ -1,0 +1,59 @@
+"""``--functions FILE.py``: run a file of the user's that registers functions."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from fastcep.errors import ValidationError
+from fastcep.query.registry import functions
+
+__all__ = ["load_functions"]
+
+
+def load_functions(path: Path) -> None:
+    """Import ``path`` as a module; it may import its neighbours.
+
+    Raises
+    ------
+    ValidationError
+        It is no Python file, it fails, or it registers nothing.
+    """
+    name = f"fastcep_functions_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValidationError(f"'{path}' is no Python file; expected a file such as my_functions.py")
+    module = module_from_spec(spec)
+    before = functions()
+    sys.modules[name] = module
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ValidationError(f"{_place(path, error)}: {_reason(error)}") from None
+    finally:
+        sys.path.remove(folder)
+    after = functions()
+    if all(function is before.get(label) for label, function in after.items()):
+        raise ValidationError(
+            f"'{path}' registers no function; put @fastcep.function('float64(float64)') before the def of each"
+        )
+
+
+def _place(path: Path, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"'{error.filename}', line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"'{path}'" + (f", line {lines[-1]}" if lines else "")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return str(error)
+    if isinstance(error, SyntaxError):
+        return f"{error.msg}; the file must be Python"
+    return f"the file fails with {type(error).__name__}: {error}"

@@ -1,0 +1,235 @@
+"""Registered functions as machine code, by Numba; imported when the first of them is compiled.
+
+Every function gets one C signature, ``int f(const int64_t *arguments, int64_t *result)``: values are int64, float64 by
+its bits, bool as 0 or 1. It returns `VALUE`, `RAISED` (an exception was thrown and caught) or `NULL` (None came back).
+It needs no GIL, throws nothing and prints nothing.
+
+Functions are compiled with Python's rules where Numba leaves the choice: a division by zero and an index out of
+bounds raise. Machine code cannot survive a stack overflow, so recursion is refused.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import errors, ir, untyped_passes
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import LiftedCode
+from numba.extending import intrinsic, typeof_impl
+
+from fastcep.errors import ValidationError
+from fastcep.query.registry import Function
+
+__all__ = ["NULL", "RAISED", "VALUE", "Native", "compile_function"]
+
+VALUE, RAISED, NULL = 0, 1, 2
+_TYPES = {"int64": types.int64, "float64": types.float64, "bool": types.boolean}
+_POINTER = types.CPointer(types.int64)
+_KEEP_TO = (
+    "keep to numbers, bools, tuples, NumPy arrays, loops and the functions of math, and call only functions that are "
+    "registered or @numba.njit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Machine code at ``address``; it lives as long as ``code``."""
+
+    address: int
+    code: Any
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _PlainRaises(FunctionPass):  # type: ignore[misc]  # Numba has no types
+    """Drop the values of ``raise Error(values)``: nobody sees them, and Numba would leak their memory at each raise."""
+
+    _name = "fastcep_plain_raises"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        plain = {ir.DynamicRaise: ir.StaticRaise, ir.DynamicTryRaise: ir.StaticTryRaise}
+        changed = False
+        for block in state.func_ir.blocks.values():
+            for number, statement in enumerate(block.body):
+                if type(statement) in plain:
+                    block.body[number] = plain[type(statement)](statement.exc_class, None, statement.loc)
+                    changed = True
+        return changed
+
+
+class _Compiler(CompilerBase):  # type: ignore[misc]
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        manager.add_pass_after(_PlainRaises, untyped_passes.RewriteDynamicRaises)
+        manager.finalize()
+        return [manager]
+
+
+def _dispatcher(function: Function) -> Any:
+    """The function as Numba sees it."""
+    found = function.__dict__.get("_dispatcher")
+    if found is not None:
+        return found
+    options = {"error_model": "python", "boundscheck": True, "pipeline_class": _Compiler}
+    return function.__dict__.setdefault("_dispatcher", numba.njit(**options)(function.python))
+
+
+@typeof_impl.register(Function)  # type: ignore[untyped-decorator]
+def _typeof(function: Function, context: Any) -> Any:
+    """Let functions call each other by the names that they have in Python."""
+    return types.Dispatcher(_dispatcher(function))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_float(typing_context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), generate
+
+
+def _as_word(kind: Any) -> Any:
+    """Make the cast of a result to ``kind`` and then to an int64; an optional result is known to hold a value."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def as_word(typing_context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            typed = context.cast(builder, values[0], signature.args[0], kind)
+            if kind == types.float64:
+                return builder.bitcast(typed, context.get_value_type(types.int64))
+            return context.cast(builder, typed, kind, types.int64)
+
+        return types.int64(value), generate
+
+    return as_word
+
+
+def compile_function(function: Function) -> Native:
+    """Compile ``function`` for its signature.
+
+    Raises
+    ------
+    ValidationError
+        Numba cannot compile it, it calls itself, or it gives another dtype than declared.
+    """
+    if numba.config.DISABLE_JIT:
+        raise ValidationError(
+            f"function {function.name!r} must be compiled, but NUMBA_DISABLE_JIT is set; unset it to use the function"
+        )
+    kinds = tuple(_TYPES[dtype] for dtype in function.signature.parameters)
+    dispatcher = _dispatcher(function)
+    try:
+        dispatcher.compile(kinds)
+    except Exception as error:  # Numba throws of all kinds at what it does not know
+        raise _refused(function, error) from None
+    overload = dispatcher.overloads[kinds]
+    _check_result(function, overload.signature.return_type)
+    _check_calls(function, overload, set())
+    code = _wrap(function, dispatcher)
+    return Native(code.address, (code, dispatcher))
+
+
+def _wrap(function: Function, dispatcher: Any) -> Any:
+    """The C function around a compiled one; the three forms differ only in how a word is read."""
+    forms = {"int64": "words[{}]", "float64": "as_float(words[{}])", "bool": "words[{}] != 0"}
+    arguments = ", ".join(forms[dtype].format(k) for k, dtype in enumerate(function.signature.parameters))
+    source = (
+        "def call(words, result):\n"
+        "    try:\n"
+        f"        value = function({arguments})\n"
+        "        if value is None:\n"
+        f"            return {NULL}\n"
+        "        result[0] = as_word(value)\n"
+        "    except Exception:\n"
+        f"        return {RAISED}\n"
+        f"    return {VALUE}\n"
+    )
+    as_word = _as_word(_TYPES[function.signature.result])
+    names: dict[str, Any] = {"function": dispatcher, "as_float": _as_float, "as_word": as_word}
+    exec(source, names)
+    wrap: Callable[[Any], Any] = numba.cfunc(types.int32(_POINTER, _POINTER), error_model="python")
+    return wrap(names["call"])
+
+
+# ------------------------------------------------------------------------ checks
+
+
+def _check_result(function: Function, found: Any) -> None:
+    """Refuse a result that would have to be converted with a loss."""
+    wanted = function.signature.result
+    kind = types.unliteral(found.type if isinstance(found, types.Optional) else found)
+    whole = isinstance(kind, types.Integer) and (kind.signed or kind.bitwidth < 64)
+    fits = {
+        "int64": whole,
+        "float64": whole or (isinstance(kind, types.Float) and kind.bitwidth <= 64),
+        "bool": isinstance(kind, types.Boolean),
+    }
+    if fits[wanted]:
+        return
+    mends = {"int64": "return int(…)", "float64": "return float(…)", "bool": "return a comparison"}
+    what = "None" if kind == types.none else str(kind)
+    raise ValidationError(
+        f"function {function.name!r} is declared as {function.signature}, but it returns {what} "
+        f"({_place(function, None, None)}); {mends[wanted]}, or declare another result"
+    )
+
+
+def _check_calls(function: Function, overload: Any, seen: set[int]) -> None:
+    """Refuse recursion and Python code inside of compiled code, in ``function`` and in all that it calls."""
+    annotation = overload.type_annotation
+    if id(overload) in seen or isinstance(annotation, str):  # a text: it came from Numba's cache
+        return
+    seen.add(id(overload))
+    for kind in annotation.typemap.values():
+        if isinstance(kind, types.RecursiveCall):
+            raise ValidationError(
+                f"function {function.name!r} is recursive ({_place(function, None, None)}): too deep a call would end "
+                "the process; write it as a loop"
+            )
+        if isinstance(kind, types.Dispatcher):
+            if isinstance(kind.dispatcher, LiftedCode):
+                raise ValidationError(
+                    f"function {function.name!r} runs Python code in objmode ({_place(function, None, None)}), which "
+                    f"conditions cannot; {_KEEP_TO}"
+                )
+            for called in kind.dispatcher.overloads.values():
+                _check_calls(function, called, seen)
+
+
+def _refused(function: Function, error: Exception) -> ValidationError:
+    """Numba's complaint in one line: the first reason, and the line of code at fault."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    useful = [line for line in lines if line and not line.startswith(("Failed in ", "- Resolution failure"))]
+    reason = re.sub(r"\s*Raised from .*$", "", useful[0]).rstrip(".") if useful else type(error).__name__
+    if "exception_match" in reason:
+        reason = "Numba catches by 'except Exception' only"
+    elif reason.endswith("signature:"):  # "No implementation of function … found for signature:"
+        call = next((line.removeprefix(">>> ") for line in useful if line.startswith(">>> ")), "")
+        reason = f"Numba has no {call}"
+    file, line = None, None
+    place = getattr(error, "loc", None) if isinstance(error, errors.NumbaError) else None
+    if place is not None and place.line:
+        file, line = place.filename, place.line
+    else:
+        found = re.search(r'File "[^"]*", line (\d+)|\((\d+)\)', str(error))
+        line = int(found[1] or found[2]) if found else None
+    return ValidationError(
+        f"function {function.name!r} cannot be compiled by Numba: {_place(function, file, line)}: {reason}; {_KEEP_TO}"
+    )
+
+
+def _place(function: Function, file: str | None, line: int | None) -> str:
+    """``file, line 3, `code```; by default the function's own first line."""
+    code = function.python.__code__
+    file, line = file or code.co_filename, line or code.co_firstlineno
+    text = linecache.getline(file, line).strip()
+    return f"{file}, line {line}" + (f", `{text}`" if text and not text.startswith("@") else "")

@@ -1,0 +1,79 @@
+"""Registered functions for tests, and what a call means in the reference matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from fastcep.query import ast, registry
+from fastcep.query.registry import Function, function, functions
+
+Value = int | float | bool | str | None
+
+
+def user_call(signature: ast.Signature, arguments: Sequence[Value]) -> Value:
+    """A registered function in Python; null if any argument is, or if it raises."""
+    if any(argument is None for argument in arguments):
+        return None
+    typed = [
+        float(argument) if dtype == "float64" and argument is not None else argument
+        for argument, dtype in zip(arguments, signature.parameters, strict=True)
+    ]
+    try:
+        result: Value = functions()[signature.name].python(*typed)
+    except Exception:
+        return None
+    return None if result is None else {"int64": int, "float64": float, "bool": bool}[signature.result](result)
+
+
+@contextmanager
+def own_registry() -> Iterator[None]:
+    """Forget afterwards what was registered inside."""
+    before = dict(registry._registered)
+    try:
+        yield
+    finally:
+        registry._registered.clear()
+        registry._registered.update(before)
+
+
+def distance(x: float, y: float) -> float:
+    """NaN passes, infinite differences too."""
+    return abs(x - y)
+
+
+def cell(x: float, size: int) -> int | None:
+    """Raises for size 0; None for what has no cell."""
+    if not abs(x) < 2.0**53:
+        return None
+    return int(x // size) % 7
+
+
+def odd(k: int, flag: bool) -> bool:
+    return (k % 2 == 1) != flag
+
+
+def ratio(x: float, y: float) -> float:
+    """Raises for y = 0."""
+    return x / y
+
+
+@cache
+def _made() -> tuple[Function, ...]:
+    """Made once, so that they are compiled once."""
+    signatures = {
+        distance: "float64(float64, float64)",
+        cell: "int64(float64, int64)",
+        odd: "bool(int64, bool)",
+        ratio: "float64(float64, float64)",
+    }
+    with own_registry():
+        return tuple(function(signature)(python) for python, signature in signatures.items())
+
+
+def sample() -> dict[str, Function]:
+    """Register the functions above."""
+    made = {each.name: each for each in _made()}
+    registry._registered.update(made)
+    return made
