@@ -21,6 +21,9 @@ from fastcep.events.units import INT64_MAX, INT64_MIN
 
 __all__ = ["Reorderer", "make_reorderer"]
 
+#: The most sources of an engine.
+_SOURCES = 4096
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -146,11 +149,12 @@ class Reorderer:
         Raises
         ------
         ValidationError
-            If more than `late_limit` late events would wait. Nothing of the batch is taken then.
+            If more than `late_limit` late events would wait, or there are too many sources. Nothing is taken then.
         DataError
             If an event has the time and the sequence number of another one. Nothing is taken then.
         """
         now = self._clock()
+        self._check_source(source)
         if not len(batch):
             if source is not None:
                 self._sources.setdefault(source, _Source(None, now))
@@ -182,6 +186,14 @@ class Reorderer:
         if cut < len(events):
             self._hold(events.slice(cut, len(events)))
         return self._release(events.slice(0, cut))
+
+    def _check_source(self, source: str | None) -> None:
+        if source is not None and not isinstance(source, str):
+            raise ValidationError(f"source={source!r}: expected a name, or None for the only source")
+        if source not in self._sources and len(self._sources) >= _SOURCES:
+            raise ValidationError(
+                f"source={source!r}: there are {_SOURCES:,} sources already; a source is an input, not an event's key"
+            )
 
     def _check_late(self, count: int, origin: str) -> None:
         waiting = self.late_waiting

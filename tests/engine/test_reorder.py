@@ -1,9 +1,7 @@
-"""Late and out-of-order streams: what the engine makes of them is what it makes of the sorted stream."""
+"""Late and out-of-order streams: examples of what is held, released, late and refused."""
 
 from __future__ import annotations
 
-import itertools
-import warnings
 from datetime import timedelta
 from typing import Any
 
@@ -11,30 +9,14 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import strategies
-from hypothesis import event, given
-from hypothesis import strategies as st
-from naive import Event
-from strategies import Case
 
 import fastcep as fc
-from fastcep.query import ast
 
 MIN, MAX = -(2**63), 2**63 - 1
 V = {"id": "int64", "name": "string"}
 SCHEMA = fc.Schema({"A": V, "B": {"id": "int64", "ok": "bool"}}, type="type")
 NUMBERED = fc.Schema({"A": V, "B": V}, type="type", sequence="number")
 PAIR = "PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10ns"
-
-
-class Clock:
-    """A wall clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def __call__(self) -> int:
-        return self.now
 
 
 def engine(lateness: Any = "5ns", schema: fc.Schema = SCHEMA, text: str = PAIR, **options: Any) -> fc.Engine:
@@ -53,143 +35,6 @@ def pairs(matches: fc.Matches) -> list[tuple[int, int]]:
 def counts(one: fc.Engine) -> tuple[Any, ...]:
     state = one.metrics()
     return tuple(state[key] for key in ("events", "held_events", "late_events", "late_waiting", "watermark"))
-
-
-# ------------------------------------------------------------------- properties
-
-
-@st.composite
-def disordered(draw: strategies.Draw) -> tuple[Case, list[Event], int]:
-    """A case, its events in another order (numbered as they arrive unless a column does it), and a lateness."""
-    case: Case = draw(strategies.cases())
-    arrivals = list(draw(st.permutations(case.events)))
-    if draw(st.booleans()):  # mostly in order, so that little is late
-        arrivals = sorted(case.events, key=lambda one: one.time + draw(st.integers(0, 4)))
-    if case.query.schema.sequence is None:
-        arrivals = [Event(one.type, one.time, seq, one.values) for seq, one in enumerate(arrivals)]
-    return case, arrivals, draw(st.sampled_from([2, 0, 1, 3, 5, 8, 40]))
-
-
-def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = None) -> tuple[list[Event], ...]:
-    """Accepted events in stream order, and late ones, by the definition. ``clocks``: advance before event number k."""
-    accepted, late = [], []
-    watermark = MIN
-    for number, one in enumerate(arrivals):
-        watermark = max(watermark, (clocks or {}).get(number, MIN))
-        (late if one.time < watermark else accepted).append(one)
-        watermark = max(watermark, one.time - lateness)
-    return sorted(accepted, key=lambda one: (one.time, one.seq)), late
-
-
-def make(case: Case, lateness: int, **options: Any) -> fc.Engine:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if isinstance(case.query.window, ast.Unbounded) else "error")
-        return fc.Engine(case.query, allowed_lateness=f"{lateness}ns", **options)
-
-
-def late_numbers(one: fc.Engine, schema: fc.Schema) -> list[int]:
-    return one.late()[str(schema.sequence or "seq")].to_pylist()
-
-
-@given(disordered())
-def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> None:
-    """Matches, order, times and RETURN are those of the accepted events sorted; the rest is late; nothing is lost."""
-    case, arrivals, lateness = drawn
-    schema = case.query.schema
-    accepted, late = split(arrivals, lateness)
-    one = make(case, lateness)
-    found = []
-    for data in harness.batches(schema, arrivals, case.batch_sizes):
-        found += harness.table_rows(case.query, one.process(data).to_arrow())
-        state = one.metrics()
-        taken = state["events"] + state["held_events"]
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    event(f"late: {bool(late)}, matches: {bool(found)}")
-    harness.assert_same(case.query, accepted, found, f"batches of {case.batch_sizes}, lateness {lateness}")
-    assert late_numbers(one, schema) == [one.seq for one in late]
-    state = one.metrics()
-    if arrivals:
-        assert taken == state["events"] == len(accepted)
-    assert (state["late_events"], state["held_events"], state["late_waiting"]) == (len(late), 0, 0)
-
-
-@given(disordered())
-def test_one_by_one(drawn: tuple[Case, list[Event], int]) -> None:
-    """Events sent singly: where a stream is cut does not matter."""
-    case, arrivals, lateness = drawn
-    accepted, late = split(arrivals, lateness)
-    one = make(case, lateness)
-    found = []
-    for sent in arrivals:
-        found += harness.table_rows(case.query, harness.send(one, case.query.schema, sent).to_arrow())
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    harness.assert_same(case.query, accepted, found, f"sent, lateness {lateness}")
-    assert late_numbers(one, case.query.schema) == [one.seq for one in late]
-
-
-@given(disordered(), st.dictionaries(st.integers(0, 8), st.integers(-3, 20), max_size=3))
-def test_moving_the_clock(drawn: tuple[Case, list[Event], int], clocks: dict[int, int]) -> None:
-    """``advance`` raises the watermark: it releases what is held before, and makes older events late."""
-    case, arrivals, lateness = drawn
-    schema = case.query.schema
-    accepted, late = split(arrivals, lateness, clocks)
-    one = make(case, lateness)
-    found = []
-    cuts = sorted({0, len(arrivals), *(at for at in clocks if at < len(arrivals))})
-    for start, stop in itertools.pairwise(cuts):
-        reached = one.metrics()["watermark"]
-        if start in clocks and (reached is None or clocks[start] >= reached):
-            found += harness.table_rows(case.query, one.advance(clocks[start]).to_arrow())
-        for data in harness.batches(schema, arrivals[start:stop], case.batch_sizes):
-            found += harness.table_rows(case.query, one.process(data).to_arrow())
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    harness.assert_same(case.query, accepted, found, f"clocks {clocks}, lateness {lateness}")
-    assert late_numbers(one, schema) == [one.seq for one in late]
-
-
-@given(disordered(), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))
-def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str]) -> None:
-    """An event is late by the slowest of the sources that have sent something."""
-    case, arrivals, lateness = drawn
-    schema = case.query.schema
-    one = make(case, lateness)
-    found, accepted, late = [], [], []
-    watermark, largest = MIN, dict.fromkeys(names[:0], 0)
-    for sent, name in zip(arrivals, names, strict=False):
-        (late if sent.time < watermark else accepted).append(sent)
-        largest[name] = max(largest.get(name, MIN), sent.time)
-        watermark = max(watermark, min(largest.values()) - lateness)
-        found += harness.table_rows(case.query, one.process(harness.batch(schema, [sent]), source=name).to_arrow())
-        assert one.metrics()["watermark"] == watermark
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    accepted.sort(key=lambda one: (one.time, one.seq))
-    harness.assert_same(case.query, accepted, found, f"sources {names}, lateness {lateness}")
-    assert late_numbers(one, schema) == [one.seq for one in late]
-
-
-@given(
-    st.lists(st.integers(0, 3_000), min_size=200, max_size=400),
-    st.integers(0, 500),
-    st.lists(st.integers(1, 90), min_size=1, max_size=6),
-    st.booleans(),
-)
-def test_many_events_are_released_in_order(times: list[int], lateness: int, sizes: list[int], numbered: bool) -> None:
-    """Long streams: runs are merged, cut and shrunk; what comes out is sorted and complete, and so is the memory."""
-    schema = NUMBERED if numbered else SCHEMA
-    rng = np.random.default_rng(len(times))
-    numbers = rng.permutation(len(times))
-    arrivals = [
-        Event("A", t, int(numbers[k]) if numbered else k, {"id": k, "name": str(k)}) for k, t in enumerate(times)
-    ]
-    one = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns RETURN a.id AS id, a.name AS text", schema),
-                    allowed_lateness=f"{lateness}ns")  # fmt: skip
-    rows: list[Any] = []
-    for data in harness.batches(schema, arrivals, sizes):
-        rows += one.process(data).to_arrow().select(["a", "id", "text"]).to_pylist()
-    rows += one.flush().to_arrow().select(["a", "id", "text"]).to_pylist()
-    accepted, late = split(arrivals, lateness)
-    assert rows == [{"a": e.seq, "id": e.values["id"], "text": e.values["name"]} for e in accepted]
-    assert late_numbers(one, schema) == [e.seq for e in late]
 
 
 # --------------------------------------------------------------------- examples
@@ -357,7 +202,7 @@ def test_sending_one_by_one_with_much_held_is_not_quadratic() -> None:
 
 
 def test_a_quiet_stream_gives_its_matches() -> None:
-    clock = Clock()
+    clock = harness.Clock()
     one = engine("5ns", idle_timeout="2s", clock=clock)
     assert len(one.poll()) == 0, "nothing has come yet"
     one.process(events("AB", [4, 6]))
@@ -372,7 +217,7 @@ def test_a_quiet_stream_gives_its_matches() -> None:
 
 
 def test_a_quiet_stream_with_a_sequence_column() -> None:
-    clock = Clock()
+    clock = harness.Clock()
     one = engine("5ns", NUMBERED, idle_timeout="1ms", clock=clock)
     one.process(events("AB", [4, 6], number=[1, 8]))
     clock.now += 10**6
@@ -387,8 +232,19 @@ def test_a_quiet_stream_with_a_sequence_column() -> None:
     assert counts(one) == (3, 0, 2, 2, MAX + 1)
 
 
+def test_sources_are_few() -> None:
+    one = engine()
+    for number in range(4_096):
+        one.process(events("", []), source=f"{number}")
+    with pytest.raises(fc.ValidationError, match=r"source='new': there are 4,096 sources already"):
+        one.process(events("A", [1]), source="new")
+    one.process(events("A", [1]), source="7")
+    with pytest.raises(fc.ValidationError, match="source=7: expected a name"):
+        one.process(events("A", [1]), source=7)  # type: ignore[arg-type]
+
+
 def test_an_idle_source_does_not_hold_back_the_others() -> None:
-    clock = Clock()
+    clock = harness.Clock()
     one = engine("5ns", idle_timeout="1s", clock=clock)
     one.process(events("", []), source="b")
     assert pairs(one.process(events("ABA", [4, 6, 50]), source="a")) == []
