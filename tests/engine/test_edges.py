@@ -196,7 +196,7 @@ def test_times_that_do_not_fit_name_their_row(unit: str, value: int) -> None:
     schema = fc.Schema({"A": {}, "B": {}}, type="type", time_unit=unit, other_types="ignore")
     engine = fc.Engine(parse("PATTERN SEQ(A a) WITHIN 1s", schema))
     data = {"type": ["A", "X", "A", "X", "B"], "ts": [0, MAX, 1, MIN, value]}
-    message = rf"file, row 14, column 'ts': time {value} {unit} does not fit int64 nanoseconds"
+    message = rf"file, row 14, column 'ts': .*time {value} {unit}.* int64 nanoseconds"
     with pytest.raises(fc.DataError, match=message):
         engine.process(data, origin="file", first_row=10)
     assert engine.metrics()["events"] == 0
@@ -225,7 +225,7 @@ def test_zones_at_the_limits(zone: str, when: int, hours: int | None) -> None:
     engine = fc.Engine(parse("PATTERN SEQ(A a) WITHIN 1s", fc.Schema({"A": {}}, time_zone=zone)))
     data = {"ts": pa.array([when], pa.timestamp("ns"))}
     if hours is None:
-        with pytest.raises(fc.DataError, match=f"row 7, column 'ts': time {when} ns of {zone} does not fit"):
+        with pytest.raises(fc.DataError, match=f"row 7, column 'ts': .*time {when} ns of {zone}.* int64"):
             engine.process(data, first_row=7)
         return
     engine.process(data)
