@@ -160,6 +160,16 @@ def clock(schema: Schema, nanoseconds: int) -> int:
 # ---------------------------------------------------------------------- running
 
 
+class Clock:
+    """A wall clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
 def as_query(query: str | ast.Query, schema: Schema | None) -> ast.Query:
     """Parse a text; a query stays as it is."""
     from fastcep.query import parse

@@ -49,7 +49,7 @@ class NotApplicable(Exception):
 def find_matches(query: ast.Query, events: Sequence[Event]) -> list[Match]:
     """All matches of ``query`` over ``events`` (in stream order), in the defined order."""
     found = [chosen for chosen in candidates(query, events) if any(chosen) and accepts(query, events, chosen)]
-    found.sort(key=lambda chosen: order_key(events, chosen))
+    found.sort(key=order_key)
     return [to_match(query, events, chosen) for chosen in found]
 
 
@@ -87,9 +87,9 @@ def in_window(window: ast.Window, events: Sequence[Event], first: int, last: int
     return isinstance(window, ast.Unbounded) or last - first < window.events
 
 
-def order_key(events: Sequence[Event], chosen: Chosen) -> tuple[int, ...]:
-    """From the last binding backwards: sequence number, then pattern position; a shorter match comes first."""
-    stream_order = [(events[p].seq, member) for member, positions in enumerate(chosen) for p in positions]
+def order_key(chosen: Chosen) -> tuple[int, ...]:
+    """From the last binding backwards: place in the stream, then pattern position; a shorter match comes first."""
+    stream_order = [(position, member) for member, positions in enumerate(chosen) for position in positions]
     return tuple(itertools.chain.from_iterable(reversed(stream_order)))
 
 

@@ -87,12 +87,32 @@ def run(
     query: QueryName = None,
     limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
     functions: Functions = None,
+    allowed_lateness: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
+    ] = None,
+    late: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write events that are later still: .parquet, .csv or .arrow.")
+    ] = None,
+    idle_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Standard input: do not hold back events when it is silent so long."),
+    ] = None,
 ) -> None:
     """Run the queries of FILE.cep over a file or standard input."""
     _load(functions)
+    from fastcep.cli.late import Lateness
     from fastcep.cli.run import run as carry_out
 
-    carry_out(file, source, output=output, json=json, batch_rows=batch_rows, name=query, limit_print=limit_print)
+    carry_out(
+        file,
+        source,
+        output=output,
+        json=json,
+        batch_rows=batch_rows,
+        name=query,
+        limit_print=limit_print,
+        lateness=Lateness(allowed_lateness, late, idle_timeout),
+    )
 
 
 @app.command()

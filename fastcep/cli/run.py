@@ -11,10 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from fastcep.cli.late import LateEvents, Lateness
 from fastcep.cli.output import MatchWriter
 from fastcep.engine import Engine
-from fastcep.errors import ValidationError
-from fastcep.io import open_source
+from fastcep.errors import FastcepError, ValidationError
 from fastcep.query import parse_document
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Summary:
             self.matches_by_query[name] = self.matches_by_query.get(name, 0) + count
         metrics = engine.metrics()
         self.events = int(metrics["events"])
+        self.late = int(metrics["late_events"])
         self.peak_partial_matches = int(metrics["peak_partial_matches"])
         self.memory_bytes = max(self.memory_bytes, int(metrics["memory_bytes"]))
 
@@ -143,6 +144,7 @@ def run(
     batch_rows: int = 65_536,
     name: str | None = None,
     limit_print: int = 10,
+    lateness: Lateness | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``source`` and print the first matches and a summary.
 
@@ -162,6 +164,8 @@ def run(
         The only query to run, or None for all.
     limit_print
         How many matches to print; they are printed as soon as they are found.
+    lateness
+        What to do about events out of order; by default the input must be in order.
 
     Raises
     ------
@@ -169,11 +173,14 @@ def run(
         If the queries, the input or the output are wrong. Matches found before are written.
     """
     schema, queries = load(file, name)
-    engine = Engine(queries)
+    lateness = lateness or Lateness()
+    engine = Engine(queries, **lateness.options(source, output, batch_rows))
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
     printed = limit_print if json else 0
     with ExitStack() as stack:
         writer = stack.enter_context(MatchWriter(output)) if output is not None else None
+        late_writer = stack.enter_context(MatchWriter(lateness.output)) if lateness.output is not None else None
+        late = LateEvents(engine, late_writer)
         progress: _Progress | None = None
         out: Console | None = None
         if sys.stderr.isatty():
@@ -186,6 +193,7 @@ def run(
         def take(matches: Matches) -> None:
             nonlocal printed
             summary.add(engine, matches)
+            late.collect()
             show = printed < limit_print and len(matches) > 0
             if show or writer is not None:
                 table = matches.to_arrow()
@@ -198,12 +206,18 @@ def run(
 
         start = perf_counter()
         first_row = 0
-        for batch in open_source(source, schema, chunk_rows=batch_rows):
-            matches = engine.process(batch, origin=source, first_row=first_row)
-            first_row += batch.num_rows
-            take(matches)
+        try:
+            for batch in lateness.open(source, schema, batch_rows, lambda: take(engine.poll())):
+                matches = engine.process(batch, origin=source, first_row=first_row)
+                first_row += batch.num_rows
+                take(matches)
+        except FastcepError:
+            if engine.metrics()["held_events"]:  # they were accepted before the error
+                take(engine.flush())
+            raise
         take(engine.flush())
         summary.stop(perf_counter() - start)
+    late.report()
     if json:
         print(summary.as_json())
     else:

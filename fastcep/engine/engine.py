@@ -7,20 +7,27 @@ event ring, and lets each query's compiled matcher run over it without the GIL.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from threading import Lock
+from time import monotonic_ns
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from fastcep._core.match import Matcher
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.order import check_order, one_event
+from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Bindings, Returns
-from fastcep.errors import DataError, ValidationError
+from fastcep.engine.times import nanoseconds, show
+from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.events.export import empty_events, events_to_arrow
+from fastcep.events.units import INT64_MIN
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast
 
@@ -43,12 +50,22 @@ class Engine:
     ----------
     queries
         A query (from :func:`fastcep.parse` or the builder), or several over one schema with different names.
+    allowed_lateness
+        How far an event may be behind the latest one, such as ``"5s"`` or a timedelta: events are held back that long
+        and put in order; those later still go to :meth:`late`. None: the input must be in order.
+    idle_timeout
+        Wall-clock time without input after which :meth:`poll` gives what is held back, and after which one of several
+        sources does not hold back the others.
+    late_limit
+        How many late events may wait for :meth:`late`.
+    clock
+        Gives nanoseconds that only grow, for ``idle_timeout``.
 
     Raises
     ------
     ValidationError
         If queries disagree on the schema or share a name, or call a function that is not registered or that Numba
-        cannot compile.
+        cannot compile, or an option is wrong.
 
     Notes
     -----
@@ -56,7 +73,15 @@ class Engine:
     what is held. ``WITHIN UNBOUNDED`` keeps them for good, so the engine warns.
     """
 
-    def __init__(self, queries: ast.Query | Buildable | Sequence[ast.Query | Buildable]) -> None:
+    def __init__(
+        self,
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable],
+        *,
+        allowed_lateness: str | timedelta | None = None,
+        idle_timeout: str | timedelta | None = None,
+        late_limit: int = 1_000_000,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
         items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
         built = [_built(item) for item in items]
         if not built:
@@ -74,6 +99,8 @@ class Engine:
                     UserWarning,
                     stacklevel=2,
                 )
+        self._reorder = make_reorderer(self._schema, allowed_lateness, idle_timeout, late_limit, clock)
+        self._own_numbers = self._schema.sequence is not None or self._reorder is not None
         self._strings = StringTable()
         self._plans = tuple(make_plan(query) for query in built)
         self._link = Linker(self._strings)
@@ -82,7 +109,7 @@ class Engine:
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         self._ring: EventRing | None = None
-        if self._schema.sequence is not None or any(plan.ring_columns for plan in self._plans):
+        if self._own_numbers or any(plan.ring_columns for plan in self._plans):
             self._ring = EventRing(kept, self._schema)
         self._ring_strings = tuple(column for column in kept if self._schema.columns[column].dtype == "string")
         self._returns = tuple(self._returns_of(query) for query in built)
@@ -103,27 +130,35 @@ class Engine:
 
     # ----------------------------------------------------------------- input
 
-    def process(self, data: Any, *, origin: str = "batch", first_row: int = 0) -> Matches:
+    def process(self, data: Any, *, origin: str = "batch", first_row: int = 0, source: str | None = None) -> Matches:
         """Take a batch of events and return the matches that they complete.
 
         Parameters
         ----------
         data
             Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, polars, pandas, duckdb), or a
-            mapping of column names to arrays. Times must not run backwards.
+            mapping of column names to arrays. Times must not run backwards, or ``allowed_lateness`` is set: then the
+            matches of events held back come with a later call.
         origin, first_row
-            Name of the source and the number of the batch's first row in it, for error messages.
+            Name of the input and the number of the batch's first row in it, for error messages.
+        source
+            With ``allowed_lateness``: which of several inputs this is. The slowest of them decides what is late. An
+            empty batch announces its source, so that the others wait for it.
 
         Raises
         ------
         SchemaError, DataError
             If the data does not fit the schema; the batch is refused whole, what was accepted before stays.
         ValidationError
-            After :meth:`flush`.
+            After :meth:`flush`; if more than ``late_limit`` late events would wait (nothing of the batch is taken).
         """
         with self._alone():
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
-            self._check_order(batch, origin, first_row)
+            if self._reorder is not None:
+                return self._take(self._reorder.push(batch, origin, first_row, source))
+            if source is not None:
+                raise ValidationError(f"source={source!r} needs Engine(…, allowed_lateness=…), which merges sources")
+            check_order(batch, self._time, self._sequence, origin, first_row)
             return self._take(batch)
 
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -142,75 +177,30 @@ class Engine:
         SchemaError, DataError
             If the event does not fit the schema.
         """
-        schema = self._schema
-        if type not in schema.type_names:
-            raise DataError(f"unknown event type {type!r}; declared are {', '.join(schema.type_names)}")
-        attributes = schema.attributes(type)
-        columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
-        given = {"time": False, "seq": schema.sequence is None}
-        for name, value in values.items():
-            if name in attributes:
-                columns[schema.columns[schema.column_of(type, name)].source] = [value]
-            elif name in ("time", schema.time):
-                columns[schema.time], given["time"] = [value], True
-            elif schema.sequence is not None and name in ("seq", schema.sequence):
-                columns[schema.sequence], given["seq"] = [value], True
-            else:
-                raise DataError(
-                    f"event of type {type!r} has no attribute {name!r}; expected {', '.join([*attributes, 'time'])}"
-                )
-        for name, there in given.items():
-            if not there:
-                raise DataError(f"the event of type {type!r} has no {name}; give {name}=…")
-        if schema.type is not None:
-            columns[schema.type] = [type if schema.codes is None else schema.codes[type]]
-        if not schema.header:
-            columns = {at: columns.get(at, [None]) for at in range(1 + max(map(int, columns)))}
-        return self.process(columns, origin="event")
+        return self.process(one_event(self._schema, type, values), origin="event")
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, *, ended: bool = False) -> Iterator[None]:
         """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
         if not self._busy.acquire(blocking=False):
             raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
         try:
-            self._check_open()
+            if self._ended and not ended:
+                raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
             yield
         finally:
             self._busy.release()
 
-    def _check_open(self) -> None:
-        if self._ended:
-            raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
-
-    def _check_order(self, batch: EventBatch, origin: str, first_row: int) -> None:
-        """Refuse a batch that runs backwards in time or sequence, before anything of it is taken."""
-        if not len(batch):
-            return
-        time, sequence = batch.time, batch.sequence
-        row = batch.first_disorder()
-        if self._time is not None and time[0] < self._time:
-            row, before, what = 0, self._time, "which the engine has already reached"
-        elif row is not None and time[row] < time[row - 1]:
-            before, what = int(time[row - 1]), "the time of the row before"
-        elif row is not None or (sequence is not None and self._sequence is not None and sequence[0] <= self._sequence):
-            assert sequence is not None
-            last = self._sequence if row is None else sequence[row - 1]
-            raise DataError(
-                f"{origin}, row {first_row + (row or 0)}, column {self._schema.sequence!r}: found "
-                f"{sequence[row or 0]}, expected a sequence number greater than {last}, the one before; number the "
-                "events in order"
-            )
-        else:
-            return
-        raise DataError(
-            f"{origin}, row {first_row + row}, column {self._schema.time!r}: time {_show(int(time[row]))} is before "
-            f"{_show(before)}, {what}; sort the input by time"
-        )
-
     # ------------------------------------------------------------------- run
 
-    def _take(self, batch: EventBatch) -> Matches:
+    def _take(self, batch: EventBatch | None) -> Matches:
+        """Match the events that are next in the stream, if there are any."""
+        found = self._nothing() if batch is None else self._match(batch)
+        if len(self._strings) > self._strings_at:
+            self._forget_strings()
+        return found
+
+    def _match(self, batch: EventBatch) -> Matches:
         ring, position = self._ring, self._position
         if len(batch):
             if ring is not None:
@@ -222,10 +212,13 @@ class Engine:
             self._time = int(batch.time[-1])
             if batch.sequence is not None:
                 self._sequence = int(batch.sequence[-1])
-        found = Matches([self._collect(number, batch, position) for number in range(len(self._matchers))])
-        if len(self._strings) > self._strings_at:
-            self._forget_strings()
-        return found
+        return Matches([self._collect(number, batch, position) for number in range(len(self._matchers))])
+
+    def _watermark(self) -> int | None:
+        """The time that no later event is taken from before; None at first."""
+        if self._reorder is None:
+            return self._time
+        return None if self._reorder.watermark == INT64_MIN else self._reorder.watermark
 
     def _oldest(self) -> int:
         """Position before which no live partial match needs an event."""
@@ -237,7 +230,7 @@ class Engine:
         bindings = Bindings(int(counts.sum()), values, lengths)
         returns = self._returns[number]
         returned = returns.columns(bindings) if returns is not None else {}
-        if self._schema.sequence is not None and self._ring is not None:
+        if self._own_numbers:
             bindings = Bindings(bindings.n, [self._numbered(positions) for positions in values], lengths)
         times = batch.time[detected - position]
         return QueryMatches(self._plans[number].query, bindings, detected, counts, times, returned)
@@ -257,6 +250,8 @@ class Engine:
                 matcher.advance(self._time, self._position)
         marks = np.zeros(self._strings.limit, np.uint8)
         marks[: self._literals] = 1
+        if self._reorder is not None:
+            self._reorder.mark_codes(marks)
         for matcher in self._matchers:
             matcher.mark_codes(marks)
         if self._ring is not None:
@@ -268,7 +263,7 @@ class Engine:
         self._strings_at = max(_STRINGS, 2 * len(self._strings))
 
     def advance(self, time: int | datetime) -> Matches:
-        """Move the stream's clock without an event: later events must not be older.
+        """Move the stream's clock (the watermark) without an event: what comes later must not be older.
 
         Parameters
         ----------
@@ -278,33 +273,64 @@ class Engine:
         Returns
         -------
         Matches
-            Matches that were waiting for this time (none with today's operators).
+            Those of events that were held back until this time.
 
         Raises
         ------
         ValidationError
             If the time is before the one already reached, or after :meth:`flush`.
         """
-        moment = _nanoseconds(time)
+        moment = nanoseconds(time)
         with self._alone():
-            if self._time is not None and moment < self._time:
-                raise ValidationError(f"cannot move the clock back from {_show(self._time)} to {_show(moment)}")
+            reached = self._watermark()
+            if reached is not None and moment < reached:
+                raise ValidationError(f"cannot move the clock back from {show(reached)} to {show(moment)}")
+            found = self._take(self._reorder.advance(moment) if self._reorder is not None else None)
             self._time = moment
             for matcher in self._matchers:
                 matcher.advance(moment, self._position)
             if self._ring is not None:
                 self._ring.reclaim(self._oldest())
-            return self._nothing()
+            return found
+
+    def poll(self) -> Matches:
+        """Return the matches of held events if no input has come for ``idle_timeout``; else nothing.
+
+        The watermark goes to the largest time seen, so that an older event is late from then on.
+
+        Raises
+        ------
+        ValidationError
+            Without ``idle_timeout``, or after :meth:`flush`.
+        """
+        with self._alone():
+            if self._reorder is None or not self._reorder.may_idle:
+                raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s", allowed_lateness=…)')
+            return self._take(self._reorder.poll())
+
+    def late(self) -> pa.Table:
+        """Return the late events since the last call, also after :meth:`flush`.
+
+        Returns
+        -------
+        pyarrow.Table
+            In order of arrival: time, type, sequence number and attributes, named as in the input. An attribute that
+            the event's type does not have is null.
+        """
+        with self._alone(ended=True):
+            late = self._reorder.take_late() if self._reorder is not None else None
+            return events_to_arrow(late if late is not None else empty_events(self._schema), self._strings)
 
     def flush(self) -> Matches:
-        """End the stream: return what was waiting for its end and drop all state."""
+        """End the stream: return what was waiting for its end and drop all state but late events."""
         with self._alone():
+            found = self._take(self._reorder.finish() if self._reorder is not None else None)
             self._ended = True
             for matcher in self._matchers:
                 matcher.clear()
             if self._ring is not None:
                 self._ring.reclaim(self._position)
-            return self._nothing()
+            return found
 
     def _nothing(self) -> Matches:
         empty = np.empty(0, np.int64)
@@ -333,11 +359,15 @@ class Engine:
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
             ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
-            functions), ``memory_bytes``.
+            functions), ``watermark``
+             (ns; None at first),
+            ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
+            Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        matchers = self._matchers
+        matchers, order = self._matchers, self._reorder
         ring = 0 if self._ring is None else self._ring.nbytes
         memory = sum(matcher.nbytes for matcher in matchers) + self._strings.nbytes + ring
+        memory += 0 if order is None else order.nbytes
         return {
             "events": self._position,
             "relevant_events": sum(matcher.relevant for matcher in matchers),
@@ -356,6 +386,10 @@ class Engine:
             + sum(returns.arithmetic_nulls for returns in self._returns if returns is not None),
             "function_errors": sum(matcher.function_errors for matcher in matchers)
             + sum(returns.function_errors for returns in self._returns if returns is not None),
+            "watermark": self._watermark(),
+            "held_events": 0 if order is None else order.held_events,
+            "late_events": 0 if order is None else order.late_events,
+            "late_waiting": 0 if order is None else order.late_waiting,
             "memory_bytes": memory,
         }
 
@@ -368,25 +402,6 @@ def _built(item: object) -> ast.Query:
     if not isinstance(query, ast.Query):
         raise ValidationError(f"found {type(item).__name__}, expected a query: fastcep.parse(text, schema) gives one")
     return query
-
-
-def _nanoseconds(time: object) -> int:
-    if isinstance(time, datetime):
-        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
-        return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
-    if isinstance(time, bool) or not isinstance(time, int | np.integer):
-        raise ValidationError(f"found {time!r}, expected a time: int nanoseconds since the epoch, or a datetime")
-    if not -(2**63) <= time < 2**63:
-        raise ValidationError(f"time {time} is outside of int64 nanoseconds")
-    return int(time)
-
-
-def _show(time: int) -> str:
-    """A time as nanoseconds and, when it is a plausible date, as ISO text."""
-    if abs(time) < 10**17:
-        return f"{time} ns"
-    return f"{np.datetime64(time, 'ns')}Z"
 
 
 __all__ = ["Engine"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,8 @@ class EventBatch:
         Aligned with ``schema.columns``: float64[n], or int64[n] for int64, bool (0 or 1) and string (code).
     nulls
         Aligned too: uint8[n] with 1 = null (the value is 0 then), or None if the column has no null.
+    rows
+        Of a batch as it was read: int64[n], which row of the data each event is; None: all rows in order.
     """
 
     schema: Schema
@@ -55,6 +57,7 @@ class EventBatch:
     sequence: npt.NDArray[np.int64] | None
     columns: tuple[npt.NDArray[Any], ...]
     nulls: tuple[npt.NDArray[np.uint8] | None, ...]
+    rows: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -95,8 +98,10 @@ class EventBatch:
                 types = types[keep]
         mask: Any = None if keep is None else pa.array(keep)
 
+        rows = None if keep is None else np.flatnonzero(keep)
+
         def row_of(index: int) -> int:
-            return first_row + (index if keep is None else int(np.flatnonzero(keep)[index]))
+            return first_row + (index if rows is None else int(rows[index]))
 
         def read(source: str | int, needed_for: str) -> Any:
             array = _column(table, source, needed_for, origin)
@@ -125,7 +130,42 @@ class EventBatch:
             nulls.append(missing)
         if types is None:
             types = np.zeros(len(time), dtype=np.uint16)
-        return cls(schema, time, types, sequence, tuple(columns), tuple(nulls))
+        return cls(schema, time, types, sequence, tuple(columns), tuple(nulls), rows)
+
+    @classmethod
+    def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
+        """Copy the events of one or more batches of one schema into one, in order."""
+        first = batches[0]
+
+        def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            return np.concatenate(parts)
+
+        def flags(at: int) -> npt.NDArray[np.uint8] | None:
+            parts = [batch.nulls[at] for batch in batches]
+            if all(part is None for part in parts):
+                return None
+            none = [np.zeros(len(batch), np.uint8) for batch in batches]
+            return joined([none[k] if part is None else part for k, part in enumerate(parts)])
+
+        sequences = [batch.sequence for batch in batches if batch.sequence is not None]
+        return cls(
+            first.schema,
+            joined([batch.time for batch in batches]),
+            joined([batch.type for batch in batches]),
+            joined(sequences) if len(sequences) == len(batches) else None,
+            tuple(joined([batch.columns[at] for batch in batches]) for at in range(len(first.columns))),
+            tuple(flags(at) for at in range(len(first.nulls))),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self.time, self.type, self.sequence, *self.columns, *self.nulls)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def row(self, index: int) -> int:
+        """Give the row of the data that the event at `index` was read from, counted from 0."""
+        return index if self.rows is None else int(self.rows[index])
 
     def first_disorder(self) -> int | None:
         """Find the first row earlier than its predecessor, or whose sequence number is not above its predecessor's."""
@@ -135,8 +175,14 @@ class EventBatch:
         return int(np.argmax(wrong)) + 1 if wrong.any() else None
 
     def slice(self, start: int, stop: int) -> EventBatch:
-        """Give the rows ``start:stop`` (as Python slices do) as views."""
-        rows = slice(start, stop)
+        """Give the events ``start:stop`` (as Python slices do) as views."""
+        return self._pick(slice(start, stop))
+
+    def take(self, indices: npt.NDArray[np.int64]) -> EventBatch:
+        """Copy the events at `indices`, in their order."""
+        return self._pick(indices)
+
+    def _pick(self, rows: Any) -> EventBatch:
         return EventBatch(
             self.schema,
             self.time[rows],

@@ -231,9 +231,15 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     else:
         mend = "parse it to timestamps (only files are parsed here)" if is_text(kind) else "cast the column to int64"
         raise place.schema_error(array, f"integers in {unit} or timestamps", mend)
+    times = _scaled(_buffer(array, np.int64), array.type.unit, place)
     if naive and zone not in (None, "UTC"):
-        array = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
-    return _scaled(_buffer(array, np.int64), array.type.unit, place)
+        moved = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
+        local, times = times, _scaled(_buffer(moved, np.int64), moved.type.unit, place)
+        wrapped = ((local < 0) != (times < 0)) & (np.abs(local // 2) > 2**61)  # Arrow does not check
+        if wrapped.any():
+            at = _first(wrapped)
+            raise place.data_error(at, f"time {local[at]} ns of {zone} does not fit int64 nanoseconds in UTC")
+    return times
 
 
 def _first(flags: Any) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from fastcep.io.live import open_live
 from fastcep.io.sinks import write_matches
 from fastcep.io.source import Source, open_source
 
-__all__ = ["Source", "open_source", "write_matches"]
+__all__ = ["Source", "open_live", "open_source", "write_matches"]

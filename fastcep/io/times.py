@@ -66,7 +66,9 @@ def convert_times(times: Any, time_format: str | None, time_zone: str | None) ->
 def _localise(naive: Any, zone: str | None) -> Any:
     if zone is None or zone == "UTC":
         return naive.cast(ZONED)
-    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(ZONED)
+    moments = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(ZONED)
+    pc.subtract_checked(moments.cast(pa.int64()), naive.cast(pa.int64()))  # ArrowInvalid if the shift left int64
+    return moments
 
 
 def _iso(text: Any, zone: str | None) -> Any:

@@ -435,7 +435,8 @@ def test_metrics_of_a_hand_example() -> None:
     assert set(state) == {
         "events", "relevant_events", "matches", "matches_by_query", "rows_visited", "rows_created",
         "live_partial_matches", "peak_partial_matches", "stored_rows", "keys", "strings", "arithmetic_nulls",
-        "function_errors", "memory_bytes",
+        "function_errors",
+        "watermark", "held_events", "late_events", "late_waiting", "memory_bytes",
     }  # fmt: skip
     assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
     assert state["matches_by_query"] == {"query": 2}

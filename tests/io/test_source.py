@@ -195,6 +195,13 @@ def test_times(tmp_path: Path, format: str | None, zone: str | None, value: str,
     assert EventBatch.from_data(schema, result, StringTable()).time.tolist() == [expected]
 
 
+def test_a_local_time_outside_of_int64_names_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text("ts\n1700-01-01\n1677-09-21 00:12:44\n")
+    with pytest.raises(DataError, match=r"old.csv, row 1, column 'ts': found '1677-09-21 00:12:44', expected"):
+        list(open_source(path, Schema({"A": {}}, time_zone="Pacific/Auckland")))
+
+
 def test_zoneless_timestamps_are_local_to_the_zone_of_the_schema(tmp_path: Path) -> None:
     frame = pa.table({"ts": pa.array([0], pa.timestamp("ms")), "k": [1]})
     pq.write_table(frame, tmp_path / "t.parquet")

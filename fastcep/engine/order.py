@@ -1,0 +1,78 @@
+"""Events on their way in: their order in a stream that must be sorted, and single ones as a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastcep.engine.times import show
+from fastcep.errors import DataError
+from fastcep.events import EventBatch, Schema
+
+__all__ = ["check_order", "one_event"]
+
+
+def check_order(batch: EventBatch, reached: int | None, numbered: int | None, origin: str, first_row: int) -> None:
+    """Refuse a batch that runs backwards in time or sequence, in itself or from what the engine has reached.
+
+    Raises
+    ------
+    DataError
+        Names the first such row.
+    """
+    if not len(batch):
+        return
+    time, sequence = batch.time, batch.sequence
+    row = batch.first_disorder()
+    if reached is not None and time[0] < reached:
+        row, before, what = 0, reached, "which the engine has already reached"
+    elif row is not None and time[row] < time[row - 1]:
+        before, what = int(time[row - 1]), "the time of the row before"
+    elif row is not None or (sequence is not None and numbered is not None and sequence[0] <= numbered):
+        assert sequence is not None
+        last = numbered if row is None else sequence[row - 1]
+        raise DataError(
+            f"{origin}, row {first_row + batch.row(row or 0)}, column {batch.schema.sequence!r}: found "
+            f"{sequence[row or 0]}, expected a sequence number greater than {last}, the one before; number the "
+            "events in order"
+        )
+    else:
+        return
+    raise DataError(
+        f"{origin}, row {first_row + batch.row(row)}, column {batch.schema.time!r}: time {show(int(time[row]))} is "
+        f"before {show(before)}, {what}; sort the input by time, or set allowed_lateness"
+    )
+
+
+def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any, list[Any]]:
+    """Give the columns of a batch of one event.
+
+    Raises
+    ------
+    DataError
+        If the type is not declared, a value is of no attribute of it, or time or sequence number are missing.
+    """
+    if type not in schema.type_names:
+        raise DataError(f"unknown event type {type!r}; declared are {', '.join(schema.type_names)}")
+    attributes = schema.attributes(type)
+    columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
+    given = {"time": False, "seq": schema.sequence is None}
+    for name, value in values.items():
+        if name in attributes:
+            columns[schema.columns[schema.column_of(type, name)].source] = [value]
+        elif name in ("time", schema.time):
+            columns[schema.time], given["time"] = [value], True
+        elif schema.sequence is not None and name in ("seq", schema.sequence):
+            columns[schema.sequence], given["seq"] = [value], True
+        else:
+            raise DataError(
+                f"event of type {type!r} has no attribute {name!r}; expected {', '.join([*attributes, 'time'])}"
+            )
+    for name, there in given.items():
+        if not there:
+            raise DataError(f"the event of type {type!r} has no {name}; give {name}=…")
+    if schema.type is not None:
+        columns[schema.type] = [type if schema.codes is None else schema.codes[type]]
+    if not schema.header:
+        columns = {at: columns.get(at, [None]) for at in range(1 + max(map(int, columns)))}
+    return columns

@@ -1,0 +1,37 @@
+"""Moments as users give them and as messages show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from fastcep.errors import ValidationError
+
+__all__ = ["nanoseconds", "show"]
+
+
+def nanoseconds(time: object) -> int:
+    """Give a moment as int64 nanoseconds since the epoch; a datetime without a zone is UTC.
+
+    Raises
+    ------
+    ValidationError
+        If it is neither an int nor a datetime, or does not fit int64.
+    """
+    if isinstance(time, datetime):
+        aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
+        time = (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
+    if isinstance(time, bool) or not isinstance(time, int | np.integer):
+        raise ValidationError(f"found {time!r}, expected a time: int nanoseconds since the epoch, or a datetime")
+    if not -(2**63) <= time < 2**63:
+        raise ValidationError(f"time {time} is outside of int64 nanoseconds")
+    return int(time)
+
+
+def show(time: int) -> str:
+    """Write a time as nanoseconds or, when it is a plausible date, as ISO text."""
+    if abs(time) < 10**17 or not -(2**63) < time < 2**63:
+        return f"{time} ns"
+    return f"{np.datetime64(time, 'ns')}Z"

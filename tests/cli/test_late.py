@@ -1,0 +1,163 @@
+"""``fastcep run`` on streams that are out of order, and on a pipe that falls silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+import pytest
+from typer.testing import CliRunner
+
+from fastcep.cli import app
+
+runner = CliRunner()
+
+QUERIES = """\
+STREAM TIME 'ts' UNIT s TYPE 'kind'
+EVENT A (id int64)
+EVENT B (id int64)
+QUERY pairs
+PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s
+"""
+EVENTS = "kind,id,ts\nB,1,4\nA,1,2\nA,2,8\nA,1,1\nB,2,7\nB,1,9\n"  # A at 1 is late by 5 s, B at 7 comes before A at 8
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    query, events = tmp_path / "q.cep", tmp_path / "events.csv"
+    query.write_text(QUERIES)
+    events.write_text(EVENTS)
+    return ["run", str(query), "--input", str(events)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_late_events_go_to_a_file(files: list[str], tmp_path: Path, rows: int, suffix: str) -> None:
+    out, late = tmp_path / "m.parquet", tmp_path / f"late{suffix}"
+    options = ["--allowed-lateness", "5s", "--late", str(late), "--output", str(out), "--json"]
+    result = runner.invoke(app, [*files, *options, "--batch-rows", str(rows)])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["late"], summary["matches"]) == (5, 1, 2)
+    assert parquet.read_table(out).select(["a", "b"]).to_pylist() == [{"a": 1, "b": 0}, {"a": 1, "b": 5}]
+    if suffix == ".parquet":
+        table = parquet.read_table(late)
+    elif suffix == ".csv":
+        table = csv.read_csv(late)
+    else:
+        table = pa.ipc.open_file(str(late)).read_all()
+    (row,) = table.to_pylist()
+    assert str(row.pop("ts")).startswith("1970-01-01 00:00:01")
+    assert row == {"kind": "A", "seq": 3, "id": 1}
+    assert result.stderr == ""
+
+
+def test_nothing_late_is_a_readable_file(files: list[str], tmp_path: Path) -> None:
+    late = tmp_path / "late.parquet"
+    result = runner.invoke(app, [*files, "--allowed-lateness", "1min", "--late", str(late)])
+    assert result.exit_code == 0, result.stderr
+    assert parquet.read_table(late).column_names == ["ts", "kind", "seq", "id"]
+    assert parquet.read_table(late).num_rows == 0
+
+
+def test_late_events_that_nobody_keeps_are_counted(files: list[str]) -> None:
+    result = runner.invoke(app, [*files, "--allowed-lateness", "5s", "--json"])
+    assert json.loads(result.stdout)["late"] == 1
+    assert "late events, which are in no match: 1; keep them with --late PATH" in result.stderr
+    result = runner.invoke(app, [*files, "--allowed-lateness", "1min"])
+    assert result.stderr == ""
+    assert "6 events, 4 matches" in result.stdout
+
+
+def test_without_lateness_disorder_is_an_error(files: list[str]) -> None:
+    result = runner.invoke(app, files)
+    assert result.exit_code == 2
+    assert "row 1, column 'ts'" in result.stderr and "allowed_lateness" in result.stderr
+
+
+def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "m.parquet"
+    (tmp_path / "events.csv").write_text(EVENTS + "C,1,9\n")
+    options = ["--allowed-lateness", "1min", "--output", str(out), "--batch-rows", "3"]
+    result = runner.invoke(app, [*files, *options])
+    assert result.exit_code == 2
+    assert "row 6, column 'kind': found undeclared event type 'C'" in result.stderr
+    assert parquet.read_table(out).num_rows == 4, "those of the two batches before"
+    result = runner.invoke(app, ["run", files[1], "--input", str(tmp_path / "none.csv"), "--output",
+                                 str(tmp_path / "none.parquet"), "--allowed-lateness", "5s"])  # fmt: skip
+    assert result.exit_code == 2 and not (tmp_path / "none.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--allowed-lateness", "5 parsecs"], "unknown unit 'parsecs'"),
+        (["--late", "late.csv"], "--late needs --allowed-lateness"),
+        (["--idle-timeout", "2s"], "--idle-timeout needs --allowed-lateness"),
+        (["--allowed-lateness", "5s", "--idle-timeout", "2s"], "--idle-timeout is for standard input"),
+        (["--allowed-lateness", "5s", "--late", "m.csv", "--output", "./m.csv"], "--late and --output are both"),
+        (["--allowed-lateness", "5s", "--late", "late.xlsx"], ".parquet, .csv, .arrow"),
+        (["--allowed-lateness", "5s", "--late", "no/late.csv"], "no folder"),
+    ],
+)
+def test_wrong_options(files: list[str], options: list[str], message: str) -> None:
+    result = runner.invoke(app, [*files, *options])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+# ------------------------------------------------------------------ a live pipe
+
+
+def start(query: str, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from fastcep.cli import main; main()", "run", query, "--input", "-", *options]
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, env=environment, encoding="utf-8", **pipes)
+
+
+def feed(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text)
+    process.stdin.flush()
+
+
+def wait_for_match(process: subprocess.Popen[str]) -> str:
+    """Read what is printed until a match is shown."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "pairs" in line:
+            return line
+    raise AssertionError(f"no match: {process.stderr.read() if process.stderr else ''}")
+
+
+def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> None:
+    """The writer waits for each match before it goes on, so nothing but the silence can have released it."""
+    late = tmp_path / "late.csv"
+    with start(files[1], "--allowed-lateness", "1h", "--idle-timeout", "50ms", "--late", str(late)) as process:
+        feed(process, "kind,id,ts\n")
+        feed(process, "B,1,4\nA,1,2\nA,")
+        assert "00:00:04" in wait_for_match(process)
+        feed(process, '2,8\nB,"2",9\nA,1,3\n')
+        assert "00:00:09" in wait_for_match(process)
+        feed(process, "B,2,10")
+        out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "00:00:10" in out and "5 events, 3 matches" in out
+    assert csv.read_csv(late).column("seq").to_pylist() == [4], "it came after its time was given up"
+
+
+def test_a_live_pipe_reports_a_bad_row(files: list[str]) -> None:
+    with start(files[1], "--allowed-lateness", "1h", "--idle-timeout", "50ms") as process:
+        feed(process, "kind,id,ts\nB,1,4\nA,1,2\n")
+        wait_for_match(process)
+        _, errors = process.communicate("A,one,2\n")
+    assert process.returncode == 2
+    assert "standard input, at row 2 or later" in errors and "Traceback" not in errors

@@ -1,0 +1,207 @@
+"""On random streams out of order the engine reports what it reports of the sorted stream, and loses nothing."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import harness
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import strategies
+from hypothesis import event, given
+from hypothesis import strategies as st
+from naive import Event
+from strategies import Case
+
+import fastcep as fc
+from fastcep import datasets
+from fastcep.query import ast
+
+MIN = -(2**63)
+ATTRIBUTES = {"id": "int64", "name": "string"}
+SCHEMA = fc.Schema({"A": ATTRIBUTES}, type="type")
+NUMBERED = fc.Schema({"A": ATTRIBUTES}, type="type", sequence="number")
+
+
+@st.composite
+def disordered(draw: strategies.Draw) -> tuple[Case, list[Event], int]:
+    """A case, its events in another order (numbered as they arrive unless a column does it), and a lateness."""
+    case: Case = draw(strategies.cases())
+    arrivals = list(draw(st.permutations(case.events)))
+    if draw(st.booleans()):  # mostly in order, so that little is late
+        arrivals = sorted(case.events, key=lambda one: one.time + draw(st.integers(0, 4)))
+    if case.query.schema.sequence is None:
+        arrivals = [Event(one.type, one.time, seq, one.values) for seq, one in enumerate(arrivals)]
+    return case, arrivals, draw(st.sampled_from([2, 0, 1, 3, 5, 8, 40]))
+
+
+def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = None) -> tuple[list[Event], ...]:
+    """Accepted events in stream order, and late ones, by the definition. ``clocks``: advance before event number k."""
+    accepted, late = [], []
+    watermark = MIN
+    for number, one in enumerate(arrivals):
+        watermark = max(watermark, (clocks or {}).get(number, MIN))
+        (late if one.time < watermark else accepted).append(one)
+        watermark = max(watermark, one.time - lateness)
+    return sorted(accepted, key=lambda one: (one.time, one.seq)), late
+
+
+def make(case: Case, lateness: int, **options: Any) -> fc.Engine:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if isinstance(case.query.window, ast.Unbounded) else "error")
+        return fc.Engine(case.query, allowed_lateness=f"{lateness}ns", **options)
+
+
+def late_numbers(one: fc.Engine, schema: fc.Schema) -> list[int]:
+    return one.late()[str(schema.sequence or "seq")].to_pylist()
+
+
+@given(disordered())
+def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> None:
+    """Matches, order, times and RETURN are those of the accepted events sorted; the rest is late; nothing is lost."""
+    case, arrivals, lateness = drawn
+    schema = case.query.schema
+    accepted, late = split(arrivals, lateness)
+    one = make(case, lateness)
+    found = []
+    for data in harness.batches(schema, arrivals, case.batch_sizes):
+        found += harness.table_rows(case.query, one.process(data).to_arrow())
+        state = one.metrics()
+        taken = state["events"] + state["held_events"]
+    found += harness.table_rows(case.query, one.flush().to_arrow())
+    event(f"late: {bool(late)}, matches: {bool(found)}")
+    harness.assert_same(case.query, accepted, found, f"batches of {case.batch_sizes}, lateness {lateness}")
+    assert late_numbers(one, schema) == [one.seq for one in late]
+    state = one.metrics()
+    if arrivals:
+        assert taken == state["events"] == len(accepted)
+    assert (state["late_events"], state["held_events"], state["late_waiting"]) == (len(late), 0, 0)
+
+
+@given(disordered())
+def test_one_by_one(drawn: tuple[Case, list[Event], int]) -> None:
+    """Events sent singly: where a stream is cut does not matter."""
+    case, arrivals, lateness = drawn
+    accepted, late = split(arrivals, lateness)
+    one = make(case, lateness)
+    found = []
+    for sent in arrivals:
+        found += harness.table_rows(case.query, harness.send(one, case.query.schema, sent).to_arrow())
+    found += harness.table_rows(case.query, one.flush().to_arrow())
+    harness.assert_same(case.query, accepted, found, f"sent, lateness {lateness}")
+    assert late_numbers(one, case.query.schema) == [one.seq for one in late]
+
+
+@given(disordered(), st.dictionaries(st.integers(0, 8), st.integers(-3, 20), max_size=3))
+def test_moving_the_clock(drawn: tuple[Case, list[Event], int], clocks: dict[int, int]) -> None:
+    """``advance`` raises the watermark: it releases what is held before, and makes older events late."""
+    case, arrivals, lateness = drawn
+    schema = case.query.schema
+    accepted, late = split(arrivals, lateness, clocks)
+    one = make(case, lateness)
+    found = []
+    cuts = sorted({0, len(arrivals), *(at for at in clocks if at < len(arrivals))})
+    for start, stop in itertools.pairwise(cuts):
+        reached = one.metrics()["watermark"]
+        if start in clocks and (reached is None or clocks[start] >= reached):
+            found += harness.table_rows(case.query, one.advance(clocks[start]).to_arrow())
+        for data in harness.batches(schema, arrivals[start:stop], case.batch_sizes):
+            found += harness.table_rows(case.query, one.process(data).to_arrow())
+    found += harness.table_rows(case.query, one.flush().to_arrow())
+    harness.assert_same(case.query, accepted, found, f"clocks {clocks}, lateness {lateness}")
+    assert late_numbers(one, schema) == [one.seq for one in late]
+
+
+@given(disordered(), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))
+def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str]) -> None:
+    """An event is late by the slowest of the sources that have sent something."""
+    case, arrivals, lateness = drawn
+    schema = case.query.schema
+    one = make(case, lateness)
+    found, accepted, late = [], [], []
+    watermark = MIN
+    largest: dict[str, int] = {}
+    for sent, name in zip(arrivals, names, strict=False):
+        (late if sent.time < watermark else accepted).append(sent)
+        largest[name] = max(largest.get(name, MIN), sent.time)
+        watermark = max(watermark, min(largest.values()) - lateness)
+        found += harness.table_rows(case.query, one.process(harness.batch(schema, [sent]), source=name).to_arrow())
+        assert one.metrics()["watermark"] == watermark
+    found += harness.table_rows(case.query, one.flush().to_arrow())
+    accepted.sort(key=lambda one: (one.time, one.seq))
+    harness.assert_same(case.query, accepted, found, f"sources {names}, lateness {lateness}")
+    assert late_numbers(one, schema) == [one.seq for one in late]
+
+
+@given(disordered(), st.sets(st.integers(0, 9)))
+def test_pauses(drawn: tuple[Case, list[Event], int], pauses: set[int]) -> None:
+    """``poll`` after a pause gives all that is held, as if the watermark had reached the largest time seen."""
+    case, arrivals, lateness = drawn
+    schema = case.query.schema
+    clock = harness.Clock()
+    one = make(case, lateness, idle_timeout="1us", clock=clock)
+    found, clocks = [], {}
+    for number, sent in enumerate(arrivals):
+        if number and number in pauses:
+            clock.now += 1_000
+            found += harness.table_rows(case.query, one.poll().to_arrow())
+            assert one.metrics()["held_events"] == 0
+            clocks[number] = max(e.time for e in arrivals[:number]) + (schema.sequence is not None)
+        found += harness.table_rows(case.query, harness.send(one, schema, sent).to_arrow())
+        clock.now += 999
+        assert len(one.poll()) == 0
+    found += harness.table_rows(case.query, one.flush().to_arrow())
+    accepted, late = split(arrivals, lateness, clocks)
+    harness.assert_same(case.query, accepted, found, f"pauses {pauses}, lateness {lateness}")
+    assert late_numbers(one, schema) == [one.seq for one in late]
+
+
+@given(
+    st.lists(st.integers(0, 3_000), min_size=200, max_size=400),
+    st.integers(0, 500),
+    st.lists(st.integers(1, 90), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_many_events_are_released_in_order(times: list[int], lateness: int, sizes: list[int], numbered: bool) -> None:
+    """Long streams: runs are merged, cut and shrunk; what comes out is sorted and complete, and so is the memory."""
+    schema = NUMBERED if numbered else SCHEMA
+    rng = np.random.default_rng(len(times))
+    numbers = rng.permutation(len(times))
+    arrivals = [
+        Event("A", t, int(numbers[k]) if numbered else k, {"id": k, "name": str(k)}) for k, t in enumerate(times)
+    ]
+    one = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns RETURN a.id AS id, a.name AS text", schema),
+                    allowed_lateness=f"{lateness}ns")  # fmt: skip
+    rows: list[Any] = []
+    for data in harness.batches(schema, arrivals, sizes):
+        rows += one.process(data).to_arrow().select(["a", "id", "text"]).to_pylist()
+    rows += one.flush().to_arrow().select(["a", "id", "text"]).to_pylist()
+    accepted, late = split(arrivals, lateness)
+    assert rows == [{"a": e.seq, "id": e.values["id"], "text": e.values["name"]} for e in accepted]
+    assert late_numbers(one, schema) == [e.seq for e in late]
+
+
+def test_a_real_stream_shuffled_within_an_hour() -> None:
+    """Bike trips by the minute: numbered by a column, they come out in the same order, to the last tie."""
+    trips = pq.read_table(datasets.path("bayarea_2014")).slice(0, 60_000)
+    rng = np.random.default_rng(5)
+    minutes = trips["start_date"].cast(pa.timestamp("s")).cast(pa.int64()).to_numpy() // 60
+    trips = trips.append_column("n", pa.array(np.arange(len(trips))))
+    shuffled = trips.take(pa.array(np.argsort(minutes + rng.integers(0, 60, len(trips)), kind="stable")))
+    fields = {"bike": "int64", "start": "int64", "end": "int64"}
+    sources = {"bike": "bike_id", "start": "start_terminal", "end": "end_terminal"}
+    schema = fc.Schema({"Trip": fields}, time="start_date", sequence="n", sources={"Trip": sources})
+    query = fc.parse(
+        "PATTERN SEQ(Trip+ a[], Trip b) WHERE a[i+1].bike = a[i].bike AND a[i+1].start = a[i].end "
+        "AND a[last].bike = b.bike WITHIN 1h RETURN b.start AS onward",
+        schema,
+    )
+    wanted = fc.Engine(query).process(trips).to_arrow()
+    one = fc.Engine(query, allowed_lateness="59min")
+    tables = [one.process(shuffled.slice(at, 7_001)).to_arrow() for at in range(0, len(shuffled), 7_001)]
+    found = pa.concat_tables([*tables, one.flush().to_arrow()])
+    assert len(wanted) > 10_000 and one.metrics()["late_events"] == 0
+    assert found.combine_chunks().equals(wanted.combine_chunks())
