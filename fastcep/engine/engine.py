@@ -359,9 +359,7 @@ class Engine:
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
             ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
-            functions), ``watermark``
-             (ns; None at first),
-            ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
+            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         matchers, order = self._matchers, self._reorder
