@@ -16,7 +16,18 @@ from fastcep.errors import (
     ValidationError,
 )
 from fastcep.events import EventBatch, Schema
-from fastcep.query import Document, Query, any_type, parse, parse_document, parse_file, same, seq, to_text
+from fastcep.query import (
+    Document,
+    Query,
+    any_type,
+    parse,
+    parse_document,
+    parse_file,
+    same,
+    seq,
+    to_text,
+    with_attributes,
+)
 
 __version__ = "0.1.0"
 
@@ -40,4 +51,5 @@ __all__ = [
     "same",
     "seq",
     "to_text",
+    "with_attributes",
 ]

@@ -9,12 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from fastcep.cli.output import MatchWriter
 from fastcep.engine import Engine
 from fastcep.errors import ValidationError
-from fastcep.io import open_source
+from fastcep.io import MatchWriter, open_source
 from fastcep.query import parse_document
 
 if TYPE_CHECKING:
@@ -138,7 +137,9 @@ def run(
     file: Path,
     source: str,
     *,
-    output: Path | None = None,
+    output: str | None = None,
+    format: str | None = None,
+    attributes: bool = False,
     json: bool = False,
     batch_rows: int = 65_536,
     name: str | None = None,
@@ -153,7 +154,11 @@ def run(
     source
         Path of the events, ``-`` for standard input.
     output
-        Where to write all matches, see `MatchWriter`.
+        Where to write all matches, ``-`` for standard output, to which nothing else goes then; see `MatchWriter`.
+    format
+        The output's format, whatever its ending.
+    attributes
+        Return the time and the attributes of all matched events.
     json
         Print the summary as one JSON object and no matches.
     batch_rows
@@ -168,12 +173,17 @@ def run(
     FastcepError
         If the queries, the input or the output are wrong. Matches found before are written.
     """
+    piped = output == "-"
+    if piped and json:
+        raise ValidationError("--json and --output - both want standard output; write the matches to a file")
+    if format is not None and output is None:
+        raise ValidationError(f"--format {format} says how to write matches, but not where; add --output PATH")
     schema, queries = load(file, name)
-    engine = Engine(queries)
+    engine = Engine(queries, attributes=attributes)
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
-    printed = limit_print if json else 0
+    printed = limit_print if json or piped else 0
     with ExitStack() as stack:
-        writer = stack.enter_context(MatchWriter(output)) if output is not None else None
+        writer = stack.enter_context(MatchWriter(output, format)) if output is not None else None
         progress: _Progress | None = None
         out: Console | None = None
         if sys.stderr.isatty():
@@ -207,7 +217,7 @@ def run(
     if json:
         print(summary.as_json())
     else:
-        _print_summary(summary)
+        _print_summary(summary, sys.stderr if piped else sys.stdout)
     return summary
 
 
@@ -222,12 +232,13 @@ def _print(rows: pa.Table, *, first: bool, console: Console | None) -> int:
     return len(rows)
 
 
-def _print_summary(summary: Summary) -> None:
+def _print_summary(summary: Summary, file: TextIO) -> None:
     """Print the totals for people."""
     if len(summary.matches_by_query) > 1:
         for name, count in summary.matches_by_query.items():
-            print(f"{name}: {count:,} matches")
+            print(f"{name}: {count:,} matches", file=file)
     print(
         f"{summary.events:,} events, {summary.matches:,} matches in {summary.seconds:.3f} s "
-        f"({summary.events_per_second:,.0f} events/s), at most {summary.peak_partial_matches:,} live partial matches"
+        f"({summary.events_per_second:,.0f} events/s), at most {summary.peak_partial_matches:,} live partial matches",
+        file=file,
     )

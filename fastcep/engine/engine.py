@@ -21,7 +21,7 @@ from fastcep.engine.returns import Bindings, Returns
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.plan import explain, make_plan
-from fastcep.query import ast
+from fastcep.query import ast, with_attributes
 
 #: Strings are counted again, and unused ones forgotten, when there are more than this many and twice the last count.
 _STRINGS = 1 << 16
@@ -42,11 +42,13 @@ class Engine:
     ----------
     queries
         A query (from :func:`fastcep.parse` or the builder), or several over one schema with different names.
+    attributes
+        Return the time and every attribute of all matched events, see :func:`fastcep.with_attributes`.
 
     Raises
     ------
     ValidationError
-        If queries disagree on the schema or share a name.
+        If queries disagree on the schema or share a name, or a column of ``attributes`` has the name of another.
 
     Notes
     -----
@@ -54,9 +56,11 @@ class Engine:
     what is held. ``WITHIN UNBOUNDED`` keeps them for good, so the engine warns.
     """
 
-    def __init__(self, queries: ast.Query | Buildable | Sequence[ast.Query | Buildable]) -> None:
+    def __init__(
+        self, queries: ast.Query | Buildable | Sequence[ast.Query | Buildable], *, attributes: bool = False
+    ) -> None:
         items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
-        built = [_built(item) for item in items]
+        built = [with_attributes(_built(item)) if attributes else _built(item) for item in items]
         if not built:
             raise ValidationError("an engine needs at least one query")
         self._schema: Schema = built[0].schema
@@ -314,9 +318,9 @@ class Engine:
 
     # ----------------------------------------------------------------- views
 
-    def explain(self) -> str:
-        """The plans as text: states, edges, keys, predicates, registers."""
-        return "\n\n".join(explain(plan) for plan in self._plans)
+    def explain(self, format: str = "text") -> str:
+        """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
+        return explain(self._plans, format=format)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
