@@ -134,7 +134,7 @@ def _birth(plan: Plan, number: int) -> list[str]:
     why = []
     if met:
         states = ", ".join(name_text(members[target].variable) for target in met)
-        why.append(f"rows of several states are merged in birth order on the way into {states}")
+        why.append(f"rows come into {states} from several places and are merged in birth order")
     if own:
         types = ", ".join(map(name_text, dict.fromkeys(own)))
         why.append(f"an event of type {types} must not meet the row that it made itself")
