@@ -32,7 +32,7 @@ def explain(file: Path, *, name: str | None = None, format: str | None = None, o
     name
         The only query, or None for all.
     format
-        ``text``, ``json``, ``mermaid``, ``dot`` or ``svg``; None goes by the ending of `output`, or is text without one.
+        ``text``, ``json``, ``mermaid``, ``dot`` or ``svg``; None goes by the ending of `output`, or is text.
     output
         Where to write; None prints.
 

@@ -187,7 +187,9 @@ def nanoseconds(text: str) -> int:
 def csv_value(text: str, name: str) -> Any:
     if name in ("ints", "floats", "bools", "texts"):
         return unword(json.loads(text), name)
-    return {"int": int, "float": lambda t: repr(float(t)), "bool": "true".__eq__, "time": nanoseconds}.get(name, str)(text)
+    return {"int": int, "float": lambda t: repr(float(t)), "bool": "true".__eq__, "time": nanoseconds}.get(name, str)(
+        text
+    )
 
 
 def csv_rows(text: str) -> list[dict[str, Any]]:
@@ -202,10 +204,7 @@ def csv_rows(text: str) -> list[dict[str, Any]]:
             marked.append("\x00NULL")
     names, *rows = csv.reader(io.StringIO("".join(marked), newline=""), strict=True)
     return [
-        {
-            name: None if value == "\x00NULL" else csv_value(value, name)
-            for name, value in zip(names, row, strict=True)
-        }
+        {name: None if value == "\x00NULL" else csv_value(value, name) for name, value in zip(names, row, strict=True)}
         for row in rows
     ]
 
@@ -329,7 +328,7 @@ def test_long_lists_are_cut_into_pieces(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("ending", [*BINARY, "csv.gz", "jsonl"])
 def test_an_error_leaves_what_was_written(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"m.{ending}"
-    with pytest.raises(KeyboardInterrupt), MatchWriter(path) as writer:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), MatchWriter(path) as writer:
         writer.write(MATCHES)
         assert not path.exists()
         raise KeyboardInterrupt
@@ -401,7 +400,9 @@ def test_wrong_names(tmp_path: Path, name: str, message: str, monkeypatch: pytes
 
 
 def test_wrong_formats(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="unknown output format 'xml'; expected one of parquet, arrow, csv, jsonl"):
+    with pytest.raises(
+        ValidationError, match="unknown output format 'xml'; expected one of parquet, arrow, csv, jsonl"
+    ):
         MatchWriter(tmp_path / "m.csv", "xml")
     with pytest.raises(ValidationError, match="parquet cannot go to standard output"):
         MatchWriter("-", "parquet")
