@@ -16,7 +16,18 @@ from fastcep.errors import (
     ValidationError,
 )
 from fastcep.events import EventBatch, Schema
-from fastcep.query import Document, Query, any_type, parse, parse_document, parse_file, same, seq, to_text
+from fastcep.query import (
+    Document,
+    Query,
+    any_type,
+    parse,
+    parse_document,
+    parse_file,
+    same,
+    seq,
+    to_text,
+    with_attributes,
+)
 from fastcep.query.registry import function, functions
 
 __version__ = "0.1.0"
@@ -43,4 +54,5 @@ __all__ = [
     "same",
     "seq",
     "to_text",
+    "with_attributes",
 ]

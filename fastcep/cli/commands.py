@@ -37,7 +37,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 @contextmanager
 def _exit_codes() -> Iterator[None]:
-    """Turn the user's errors into a red message and code 2, and Ctrl-C into 130; bugs keep their traceback."""
+    """Turn the user's errors into a red message and code 2, Ctrl-C into 130; bugs keep their traceback.
+
+    When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
+    """
     try:
         yield
     except (FastcepError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
@@ -46,6 +49,12 @@ def _exit_codes() -> Iterator[None]:
 
         Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
         raise typer.Exit(2) from None
+    except BrokenPipeError:
+        import os
+        import sys
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
+        raise typer.Exit(141) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -80,8 +89,20 @@ def run(
     file: QueryFile,
     source: Annotated[str, typer.Option("--input", metavar="PATH|-", help="Events; - is standard input.")],
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="PATH", help="Write all matches: .parquet, .csv or .arrow.")
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="PATH|-",
+            help="Write all matches: .parquet, .arrow, .arrows, .csv, .jsonl; - is standard output.",
+        ),
     ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="Of the output: parquet, arrow, csv or jsonl, for any ending."),
+    ] = None,
+    attributes: Annotated[
+        bool, typer.Option("--attributes", help="Return the time and attributes of all matched events.")
+    ] = False,
     json: Json = False,
     batch_rows: Annotated[int, typer.Option(min=1, help="Events handed to the engine at once.")] = 65_536,
     query: QueryName = None,
@@ -107,6 +128,8 @@ def run(
         file,
         source,
         output=output,
+        format=output_format,
+        attributes=attributes,
         json=json,
         batch_rows=batch_rows,
         name=query,
@@ -117,13 +140,24 @@ def run(
 
 @app.command()
 @_exit_codes()
-def explain(file: QueryFile, query: QueryName = None, functions: Functions = None) -> None:
-    """Print how the engine answers the queries of FILE.cep."""
+def explain(
+    file: QueryFile,
+    query: QueryName = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="text (the default), json, mermaid, dot or svg."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="PATH", help="Write there; the ending tells the format: .svg, .json, …"),
+    ] = None,
+    functions: Functions = None,
+) -> None:
+    """Tell how the engine answers the queries of FILE.cep."""
     _load(functions)
-    from fastcep.cli.run import load
-    from fastcep.engine import Engine
+    from fastcep.cli.explain import explain as carry_out
 
-    typer.echo(Engine(load(file, query)[1]).explain())
+    carry_out(file, name=query, format=form, output=output)
 
 
 @app.command()

@@ -13,10 +13,9 @@ from fastcep.events import parse_duration
 from fastcep.io import open_live, open_source
 
 if TYPE_CHECKING:
-    from fastcep.cli.output import MatchWriter
     from fastcep.engine import Engine
     from fastcep.events import Schema
-    from fastcep.io import Source
+    from fastcep.io import MatchWriter, Source
 
 __all__ = ["LateEvents", "Lateness"]
 
@@ -29,7 +28,7 @@ class Lateness:
     output: Path | None = None
     idle: str | None = None
 
-    def options(self, source: str, output: Path | None, batch_rows: int) -> dict[str, Any]:
+    def options(self, source: str, output: str | None, batch_rows: int) -> dict[str, Any]:
         """Give the engine's options.
 
         Raises
@@ -42,7 +41,8 @@ class Lateness:
                 raise ValidationError(f"{option} needs --allowed-lateness: without it the input must be in order")
         if self.idle is not None and source != "-":
             raise ValidationError(f"--idle-timeout is for standard input, --input -; '{source}' does not fall silent")
-        if self.output is not None and output is not None and self.output.resolve() == output.resolve():
+        matches = None if output is None or output == "-" else Path(output).resolve()
+        if self.output is not None and self.output.resolve() == matches:
             raise ValidationError(f"--late and --output are both '{output}'; give two names")
         options = {"late_limit": max(1_000_000, batch_rows)}
         return options | {"allowed_lateness": self.allowed, "idle_timeout": self.idle}

@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from fastcep.cli.late import LateEvents, Lateness
-from fastcep.cli.output import MatchWriter
 from fastcep.engine import Engine
 from fastcep.errors import FastcepError, ValidationError
+from fastcep.io import MatchWriter
 from fastcep.query import parse_document
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def run(
     file: Path,
     source: str,
     *,
-    output: Path | None = None,
+    output: str | None = None,
+    format: str | None = None,
+    attributes: bool = False,
     json: bool = False,
     batch_rows: int = 65_536,
     name: str | None = None,
@@ -155,7 +157,11 @@ def run(
     source
         Path of the events, ``-`` for standard input.
     output
-        Where to write all matches, see `MatchWriter`.
+        Where to write all matches, ``-`` for standard output, to which nothing else goes then; see `MatchWriter`.
+    format
+        The output's format, whatever its ending.
+    attributes
+        Return the time and the attributes of all matched events.
     json
         Print the summary as one JSON object and no matches.
     batch_rows
@@ -172,13 +178,18 @@ def run(
     FastcepError
         If the queries, the input or the output are wrong. Matches found before are written.
     """
+    piped = output == "-"
+    if piped and json:
+        raise ValidationError("--json and --output - both want standard output; write the matches to a file")
+    if format is not None and output is None:
+        raise ValidationError(f"--format {format} says how to write matches, but not where; add --output PATH")
     schema, queries = load(file, name)
     lateness = lateness or Lateness()
-    engine = Engine(queries, **lateness.options(source, output, batch_rows))
+    engine = Engine(queries, attributes=attributes, **lateness.options(source, output, batch_rows))
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
-    printed = limit_print if json else 0
+    printed = limit_print if json or piped else 0
     with ExitStack() as stack:
-        writer = stack.enter_context(MatchWriter(output)) if output is not None else None
+        writer = stack.enter_context(MatchWriter(output, format)) if output is not None else None
         late_writer = stack.enter_context(MatchWriter(lateness.output)) if lateness.output is not None else None
         late = LateEvents(engine, late_writer)
         progress: _Progress | None = None
@@ -221,7 +232,7 @@ def run(
     if json:
         print(summary.as_json())
     else:
-        _print_summary(summary)
+        _print_summary(summary, sys.stderr if piped else sys.stdout)
     return summary
 
 
@@ -236,12 +247,13 @@ def _print(rows: pa.Table, *, first: bool, console: Console | None) -> int:
     return len(rows)
 
 
-def _print_summary(summary: Summary) -> None:
+def _print_summary(summary: Summary, file: TextIO) -> None:
     """Print the totals for people."""
     if len(summary.matches_by_query) > 1:
         for name, count in summary.matches_by_query.items():
-            print(f"{name}: {count:,} matches")
+            print(f"{name}: {count:,} matches", file=file)
     print(
         f"{summary.events:,} events, {summary.matches:,} matches in {summary.seconds:.3f} s "
-        f"({summary.events_per_second:,.0f} events/s), at most {summary.peak_partial_matches:,} live partial matches"
+        f"({summary.events_per_second:,.0f} events/s), at most {summary.peak_partial_matches:,} live partial matches",
+        file=file,
     )

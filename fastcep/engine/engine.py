@@ -29,7 +29,7 @@ from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import INT64_MIN
 from fastcep.plan import explain, make_plan
-from fastcep.query import ast
+from fastcep.query import ast, with_attributes
 
 #: Strings are counted again, and unused ones forgotten, when there are more than this many and twice the last count.
 _STRINGS = 1 << 16
@@ -50,6 +50,8 @@ class Engine:
     ----------
     queries
         A query (from :func:`fastcep.parse` or the builder), or several over one schema with different names.
+    attributes
+        Return the time and every attribute of all matched events, see :func:`fastcep.with_attributes`.
     allowed_lateness
         How far an event may be behind the latest one, such as ``"5s"`` or a timedelta: events are held back that long
         and put in order; those later still go to :meth:`late`. None: the input must be in order.
@@ -64,8 +66,8 @@ class Engine:
     Raises
     ------
     ValidationError
-        If queries disagree on the schema or share a name, or call a function that is not registered or that Numba
-        cannot compile, or an option is wrong.
+        If queries disagree on the schema or share a name, call a function that is not registered or that Numba
+        cannot compile, or have a column of ``attributes`` with the name of another, or if an option is wrong.
 
     Notes
     -----
@@ -77,13 +79,14 @@ class Engine:
         self,
         queries: ast.Query | Buildable | Sequence[ast.Query | Buildable],
         *,
+        attributes: bool = False,
         allowed_lateness: str | timedelta | None = None,
         idle_timeout: str | timedelta | None = None,
         late_limit: int = 1_000_000,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
-        built = [_built(item) for item in items]
+        built = [with_attributes(_built(item)) if attributes else _built(item) for item in items]
         if not built:
             raise ValidationError("an engine needs at least one query")
         self._schema: Schema = built[0].schema
@@ -345,9 +348,9 @@ class Engine:
 
     # ----------------------------------------------------------------- views
 
-    def explain(self) -> str:
-        """The plans as text: states, edges, keys, predicates, registers."""
-        return "\n\n".join(explain(plan) for plan in self._plans)
+    def explain(self, format: str = "text") -> str:
+        """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
+        return explain(self._plans, format=format)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -359,7 +362,8 @@ class Engine:
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
             ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
-            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
+            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events`` (all so far),
+            ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         matchers, order = self._matchers, self._reorder

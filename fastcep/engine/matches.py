@@ -123,7 +123,8 @@ class Matches:
                 if values.type != kind:
                     raise ValidationError(
                         f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
-                        f"{part.query.name!r}; rename it in one of them, or take the matches of one query at a time"
+                        f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
+                        "query at a time: matches.query(name), or --query NAME"
                     )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -1,9 +1,9 @@
-"""Files in and out: CSV, Parquet and Arrow, piece by piece in constant memory."""
+"""Files in and out: CSV, JSON lines, Parquet and Arrow, piece by piece in constant memory."""
 
 from __future__ import annotations
 
 from fastcep.io.live import open_live
-from fastcep.io.sinks import write_matches
+from fastcep.io.sinks import MatchWriter, write_matches
 from fastcep.io.source import Source, open_source
 
-__all__ = ["Source", "open_live", "open_source", "write_matches"]
+__all__ = ["MatchWriter", "Source", "open_live", "open_source", "write_matches"]

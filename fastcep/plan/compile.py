@@ -8,8 +8,9 @@ from fastcep.errors import ValidationError
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, const, leaves, only, to_float, transform
 from fastcep.plan.placement import ForAll, Placement, Placer
-from fastcep.plan.plan import EdgePlan, EventColumn, ForAllPlan, IndexPlan, Plan, StatePlan, describe
+from fastcep.plan.plan import EdgePlan, EventColumn, ForAllPlan, IndexPlan, Plan, StatePlan
 from fastcep.plan.rewrite import START, Edge, step
+from fastcep.plan.wording import describe
 from fastcep.query import ast
 
 _BUILTINS = {"time": -1, "seq": -2, "type": -3}
@@ -95,7 +96,7 @@ class _Planner:
             states=tuple(self._state(n, accept, on_exit, on_accept) for n in range(len(self.members))),
             ring_columns=tuple(sorted(self.ring | self._returned())),
             local_texts=tuple(
-                " AND ".join(self._show(step(c, Edge(START, n))) for c in place.local.get(n, []))
+                tuple(self._show(step(c, Edge(START, n))) for c in place.local.get(n, []))
                 for n in range(len(self.members))
             ),
         )
@@ -304,8 +305,8 @@ class _Planner:
             copies=tuple(copies),
             outputs=outputs,
             forall=forall,
-            key_text=", ".join(f"{self._show(row)} = {self._show(event)}" for row, event in work.keys),
-            predicate_text=" AND ".join(self._show(expr) for expr in work.residual),
+            key_texts=tuple((self._show(row), self._show(event)) for row, event in work.keys),
+            predicate_texts=tuple(self._show(expr) for expr in work.residual),
         )
 
     def _forall(self, number: int) -> ForAllPlan:
@@ -338,7 +339,8 @@ class _Planner:
         compiler = Compiler(resolve)
         compiler.filter(transform(item.condition, element))
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
-        return ForAllPlan(guard, compiler.finish(), tuple(elements))
+        texts = self._show(item.condition), self._show_guard(item.guard)
+        return ForAllPlan(guard, compiler.finish(), tuple(elements), *texts)
 
     # ----------------------------------------------------------------- parts
 
@@ -346,7 +348,8 @@ class _Planner:
         outputs = self.states[item.state].outputs
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         keys = tuple(outputs.index(key) for key in item.keys)
-        return IndexPlan(item.state, keys, guard, item.forall, ", ".join(self._show(key) for key in item.keys))
+        texts = tuple(self._show(key) for key in item.keys)
+        return IndexPlan(item.state, keys, guard, item.forall, texts, self._show_guard(item.guard))
 
     def _state(
         self,
@@ -368,6 +371,7 @@ class _Planner:
             accept_forall=on_exit.get(number, ()) + on_accept.get(number, ()),
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
+            accept_text=self._show_guard(guard),
         )
 
     def _needs_birth(self, state: int) -> bool:
@@ -400,6 +404,9 @@ class _Planner:
 
     def _show(self, expr: Op) -> str:
         return describe(expr, self.query)
+
+    def _show_guard(self, guard: Op) -> str:
+        return "" if guard == TRUE else self._show(guard)
 
 
 def _order(edge: Edge) -> tuple[int, int]:

@@ -10,10 +10,9 @@ of SEMANTICS, each once, and rows of a bucket stand in birth order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastcep.plan.bytecode import Program
-from fastcep.plan.ir import Op
 from fastcep.query import ast
 
 
@@ -39,7 +38,8 @@ class IndexPlan:
     keys: tuple[int, ...]
     guard: int
     forall: tuple[int, ...]
-    text: str
+    key_texts: tuple[str, ...] = ()
+    guard_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class ForAllPlan:
     guard: int
     program: Program
     elements: tuple[tuple[int, int, int], ...]
+    text: str = ""
+    guard_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ class EdgePlan:
     copies: tuple[tuple[int, str, int], ...]
     outputs: Program | None
     forall: tuple[int, ...]
-    key_text: str = ""
-    predicate_text: str = ""
+    key_texts: tuple[tuple[str, str], ...] = ()
+    predicate_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class StatePlan:
     accept_forall: tuple[int, ...]
     needs_birth: bool
     register_texts: tuple[str, ...] = ()
+    accept_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,53 +119,4 @@ class Plan:
     edges: tuple[EdgePlan, ...]
     states: tuple[StatePlan, ...]
     ring_columns: tuple[int, ...]
-    local_texts: tuple[str, ...] = field(default=())
-
-
-def describe(expr: Op, query: ast.Query) -> str:
-    """Text of a plan expression for ``explain``."""
-    symbols = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "^",
-               "eq": "=", "ne": "!=", "lt": "<", "le": "<=", "and": "AND", "or": "OR"}  # fmt: skip
-    names = [member.variable for member in query.pattern.members]
-
-    def show(node: Op) -> str:
-        data = node.data
-        if node.name == "const":
-            value = data[0]
-            return "NULL" if value is None else repr(value)
-        if node.name == "event":
-            return f"{names[data[0]]}.{data[1]}"
-        if node.name == "elem":
-            return f"{names[data[0]]}[i{data[1]:+d}].{data[2]}" if data[1] else f"{names[data[0]]}[i].{data[2]}"
-        if node.name == "col":
-            return f"#{data[0]}"
-        if node.name == "q":
-            return _quantity(names, data[0], data[1], data[2], data[3], query)
-        if node.name == "call":
-            return f"{data[0].name}({', '.join(map(show, node.args))})"
-        base = node.name[:-2] if node.name.endswith(("_i", "_f", "_s", "_b")) else node.name
-        if base in ("i2f", "key", "known"):
-            return show(node.args[0]) if base != "known" else f"known({show(node.args[0])})"
-        if base in symbols and len(node.args) == 2:
-            return f"({show(node.args[0])} {symbols[base]} {show(node.args[1])})"
-        return f"{base}({', '.join(show(arg) for arg in node.args)})"
-
-    text = show(expr)
-    return text[1:-1] if text.startswith("(") and text.endswith(")") and text.count("(") == 1 else text
-
-
-def _quantity(names: list[str], kind: str, member: int, extra: int, attr: str, query: ast.Query) -> str:
-    if kind == "part":
-        return f"partition.{attr}"
-    name = names[member]
-    if not query.pattern.members[member].repeated:
-        return f"{name}.{attr}" if kind == "first" else f"count({name})"
-    if kind == "count":
-        return f"COUNT({name}[])"
-    if kind == "first":
-        return f"{name}[first].{attr}"
-    if kind == "last":
-        return f"{name}[last{f'-{extra}' if extra else ''}].{attr}"
-    if kind == "at":
-        return f"{name}[{extra}].{attr}"
-    return f"{ {'known': 'COUNT'}.get(kind, kind.upper()) }({name}[].{attr})".replace(" ", "")
+    local_texts: tuple[tuple[str, ...], ...] = ()

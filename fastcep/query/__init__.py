@@ -2,6 +2,7 @@
 
 from fastcep.query import functions
 from fastcep.query.ast import Query
+from fastcep.query.attributes import with_attributes
 from fastcep.query.builder import Builder, any_type, first, i, last, same, seq
 from fastcep.query.document import Document, document_text, parse_document, parse_file
 from fastcep.query.parser import parse
@@ -26,4 +27,5 @@ __all__ = [
     "seq",
     "to_text",
     "type_of",
+    "with_attributes",
 ]

@@ -6,9 +6,9 @@ Everything after the parser (plan, reference matcher, printer) reads these nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from fastcep.events import Schema
@@ -248,6 +248,13 @@ class Query(Node):
     returns: tuple[ReturnItem, ...] = ()
     schema: Schema = field(kw_only=True)
     text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    # Set by the plan, which is a layer above: query -> HTML.
+    _html: ClassVar[Callable[[Query], str] | None] = None
+
+    def _repr_html_(self) -> str | None:
+        """Show the text, the schema and the plan in a notebook; None (as text) if no planner is loaded."""
+        return None if Query._html is None else Query._html(self)
 
 
 def children(node: Expr) -> Iterator[Expr]:

@@ -287,6 +287,13 @@ class Builder:
         except RecursionError:
             raise ValidationError("the query nests too deeply; simplify it, for example with isin") from None
 
+    def _repr_html_(self) -> str | None:
+        """Show the query in a notebook; None (as text) while it cannot be built."""
+        try:
+            return self.build()._repr_html_()
+        except ValidationError:
+            return None
+
 
 def _whole(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):

@@ -97,7 +97,7 @@ def test_output_holds_all_matches(files: tuple[str, str], tmp_path: Path, suffix
     assert table.num_rows == 7
     assert table.column("query").to_pylist().count("runs") == 4
     if suffix == "csv":
-        assert "[0 2]" in csv.read_csv(out).column("r").to_pylist()
+        assert "[0,2]" in csv.read_csv(out).column("r").to_pylist()
 
 
 def test_output_without_matches_is_a_readable_file(files: tuple[str, str], tmp_path: Path) -> None:
@@ -108,12 +108,93 @@ def test_output_without_matches_is_a_readable_file(files: tuple[str, str], tmp_p
     assert parquet.read_table(out).num_rows == 0
 
 
+def test_attributes(files: tuple[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "m.jsonl"
+    arguments = ["run", files[0], "--input", files[1], "--query", "runs", "--attributes", "--output", str(out)]
+    assert runner.invoke(app, [*arguments, "--json"]).exit_code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {name: rows[2][name] for name in ("r", "b", "r.time", "r.id", "b.time", "b.id")} == {
+        "r": [0, 2], "b": 3, "r.time": [0, 2 * 10**9], "r.id": [1, 1], "b.time": 5 * 10**9, "b.id": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow"])
+def test_output_to_standard_output(files: tuple[str, str], form: str) -> None:
+    """Nothing but the matches goes there; the summary goes to standard error."""
+    command = [sys.executable, "-m", "fastcep", "run", files[0], "--input", files[1], "--output", "-", "--format", form]
+    done = subprocess.run([*command, "--batch-rows", "2"], capture_output=True, check=True)
+    assert b"6 events, 7 matches" in done.stderr
+    if form == "arrow":
+        assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 7
+    else:
+        lines = done.stdout.decode().splitlines()
+        assert len(lines) == 7 + (form == "csv")
+        assert all(line.startswith('"' if form == "csv" else '{"query": ') for line in lines)
+
+
+def test_a_reader_that_has_enough_ends_the_run(tmp_path: Path) -> None:
+    query, events = tmp_path / "q.cep", tmp_path / "e.csv"
+    query.write_text("STREAM TIME 'ts' UNIT s\nEVENT A (id int64)\nQUERY every PATTERN SEQ(A a) WITHIN 1s\n")
+    events.write_text("ts,id\n" + "\n".join(f"{second},1" for second in range(50_000)))
+    command = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(events), "--output", "-"]
+    with subprocess.Popen(
+        [*command, "--format", "jsonl", "--batch-rows", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"query": "every"')
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output", "-"], "standard output needs a format"),
+        (["--output", "-", "--format", "parquet"], "parquet cannot go to standard output"),
+        (["--output", "-", "--format", "csv", "--json"], "both want standard output"),
+        (["--format", "csv"], "add --output PATH"),
+        (["--output", "m.csv", "--format", "xml"], "unknown output format 'xml'"),
+    ],
+)
+def test_outputs_that_cannot_be(files: tuple[str, str], options: list[str], message: str) -> None:
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], *options])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
 def test_explain(files: tuple[str, str]) -> None:
     result = runner.invoke(app, ["explain", files[0]])
     assert result.exit_code == 0, result.stderr
     assert "pairs" in result.stdout
     assert "runs" in result.stdout
     assert "runs" not in runner.invoke(app, ["explain", files[0], "--query", "pairs"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "start"),
+    [("text", "query pairs"), ("json", "{"), ("mermaid", "flowchart LR"), ("dot", "digraph"), ("svg", "<svg")],
+)
+def test_explain_formats(files: tuple[str, str], tmp_path: Path, form: str, start: str) -> None:
+    ending = {"text": "txt", "mermaid": "mmd"}.get(form, form)
+    printed = runner.invoke(app, ["explain", files[0], "--format", form])
+    assert printed.exit_code == 0, printed.stderr
+    assert printed.stdout.startswith(start)
+    out = tmp_path / f"plan.{ending}"
+    written = runner.invoke(app, ["explain", files[0], "--output", str(out)])
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert out.read_text(encoding="utf-8") == printed.stdout
+
+
+def test_explain_refuses(files: tuple[str, str], tmp_path: Path) -> None:
+    for options, message in [
+        (["--format", "png"], "unknown format 'png'"),
+        (["--output", str(tmp_path / "plan.png")], "cannot tell the format of"),
+        (["--output", str(tmp_path / "no" / "plan.svg")], "there is no folder"),
+    ]:
+        result = runner.invoke(app, ["explain", files[0], *options])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
 
 
 def test_wrong_query_shows_the_place(files: tuple[str, str]) -> None:
@@ -157,7 +238,7 @@ def test_bad_row_keeps_the_matches_before_it(files: tuple[str, str], tmp_path: P
     assert parquet.read_table(out).num_rows == 7
 
 
-@pytest.mark.parametrize(("out", "message"), [("m.xlsx", ".parquet, .csv, .arrow"), ("no/m.csv", "no folder")])
+@pytest.mark.parametrize(("out", "message"), [("m.xlsx", ".parquet, .arrow, .arrows, .csv"), ("no/m.csv", "no folder")])
 def test_output_is_checked_first(files: tuple[str, str], tmp_path: Path, out: str, message: str) -> None:
     result = runner.invoke(app, ["run", files[0], "--input", files[1], "--output", str(tmp_path / out)])
     assert result.exit_code == 2

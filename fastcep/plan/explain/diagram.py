@@ -1,0 +1,77 @@
+"""Plans as the text of two diagram languages: Mermaid and Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fastcep.plan.explain.words import edge_lines, shown, state_lines, type_text
+from fastcep.query.printer import name_text
+
+__all__ = ["dot", "mermaid"]
+
+# Mermaid ends a string at a quote, reads tags, markdown, entities, and directives even inside of strings.
+_MERMAID = {ord(c): f"#{ord(c)};" for c in '"<>&#;`%{}\\'}
+
+
+def mermaid(queries: Sequence[dict[str, Any]]) -> str:
+    """A Mermaid flowchart with one subgraph a query."""
+    lines = ["flowchart LR"]
+    for number, facts in enumerate(queries):
+        lines += [f'  subgraph q{number}["{_mermaid(_title(facts))}"]', "    direction LR"]
+        for node, told, accepts in _nodes(facts, number):
+            opening, closing = ("[[", "]]") if accepts else ("[", "]")
+            lines.append(f'    {node}{opening}"{"<br/>".join(map(_mermaid, told))}"{closing}')
+        for source, target, told in _edges(facts, number):
+            label = f'|"{"<br/>".join(map(_mermaid, told))}"|' if told else ""
+            lines.append(f"    {source} -->{label} {target}")
+        lines.append("  end")
+    return "\n".join(lines)
+
+
+def dot(queries: Sequence[dict[str, Any]]) -> str:
+    """A Graphviz graph with one cluster a query."""
+    lines = ["digraph fastcep {", "  rankdir=LR;", '  node [shape=box, fontname="monospace"];']
+    lines.append('  edge [fontname="monospace"];')
+    for number, facts in enumerate(queries):
+        lines += [f"  subgraph cluster_{number} {{", f"    label={_dot([_title(facts)])};"]
+        for node, told, accepts in _nodes(facts, number):
+            lines.append(f"    {node} [label={_dot(told)}{', peripheries=2' if accepts else ''}];")
+        for source, target, told in _edges(facts, number):
+            lines.append(f"    {source} -> {target}{f' [label={_dot(told)}]' if told else ''};")
+        lines.append("  }")
+    return "\n".join([*lines, "}"])
+
+
+def _title(facts: dict[str, Any]) -> str:
+    return f"query {name_text(facts['name'], anywhere=True)}, {facts['window']['text']}"
+
+
+def _nodes(facts: dict[str, Any], number: int) -> Iterator[tuple[str, list[str], bool]]:
+    yield f"q{number}start", ["start"], False
+    for state in facts["states"]:
+        variable = facts["variables"][state["number"]]
+        told = [f"{name_text(variable['name'])}: {type_text(variable)}"]
+        told += [f"{heading}: {line}" for heading, line in state_lines(facts, state)]
+        yield f"q{number}s{state['number']}", told, state["accepts"]
+
+
+def _edges(facts: dict[str, Any], number: int) -> Iterator[tuple[str, str, list[str]]]:
+    for edge in facts["edges"]:
+        source = "start" if edge["source"] is None else f"s{edge['source']}"
+        told = edge_lines(edge)
+        if edge["index"] is not None:
+            told.insert(0, f"probe index {edge['index']}")
+        yield f"q{number}{source}", f"q{number}s{edge['target']}", told
+
+
+def _mermaid(line: str) -> str:
+    text = shown(line).translate(_MERMAID)
+    # Its entities are not read behind these words and a colon.
+    return text.replace("style", "#115;tyle").replace("classDef", "#99;lassDef")
+
+
+def _dot(lines: Sequence[str]) -> str:
+    """A quoted string; Graphviz reads entities and backslashes in it."""
+    told = (shown(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(told) + '"'

@@ -1,0 +1,176 @@
+"""A plan as plain data: the facts that every format shows, and the JSON document (docs/explain.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fastcep.events import format_duration
+from fastcep.plan.plan import EdgePlan, Plan
+from fastcep.plan.rewrite import START
+from fastcep.query import ast, expression_text, to_text
+from fastcep.query.printer import name_text
+from fastcep.query.types import BUILTINS
+
+__all__ = ["VERSION", "document", "facts"]
+
+#: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
+VERSION = 1
+
+_BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
+_WINDOWS = {
+    "mode": "shared",
+    "why": "WITHIN counts from a match's first event, so one row serves whatever the window's position",
+}
+_STORE = {"kind": "rows", "why": "the only store"}
+_PREDICATES = {"kind": "bytecode", "tier": 0}
+_STRATEGY = {"strategy": "skip_till_any", "select": "each", "consume": "zero"}
+
+
+def document(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The JSON document of the queries' facts."""
+    return {"fastcep_explain": VERSION, "queries": list(queries)}
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    """Everything there is to tell about a plan, as JSON values."""
+    query = plan.query
+    return {
+        "name": query.name,
+        "text": to_text(query),
+        "window": _window(plan),
+        "windows": _WINDOWS,
+        "strategy": _STRATEGY,
+        "store": _STORE,
+        "predicates": _PREDICATES,
+        "ring": _ring(plan),
+        "per_event": [
+            {"expression": column.text, "variables": _members(query, column.members)}
+            for column in plan.columns
+            if column.program is not None
+        ],
+        "variables": [
+            {
+                "name": member.variable,
+                "types": list(member.types),
+                "minimum": member.minimum,
+                "maximum": member.maximum,
+                "repeated": member.repeated,
+                "conditions": list(conditions),
+            }
+            for member, conditions in zip(query.pattern.members, plan.local_texts, strict=True)
+        ],
+        "states": [_state(plan, number) for number in range(len(plan.states))],
+        "indexes": [
+            {
+                "number": number,
+                "state": index.state,
+                "keys": list(index.key_texts),
+                "guard": index.guard_text or None,
+                "for_all": _for_all(plan, index.forall),
+            }
+            for number, index in enumerate(plan.indexes)
+        ],
+        "edges": [_edge(plan, edge) for edge in plan.edges],
+    }
+
+
+def _window(plan: Plan) -> dict[str, Any]:
+    kind = ("time", "events", "unbounded")[plan.window_kind]
+    text = {"time": f"WITHIN {format_duration(plan.window)}", "events": f"WITHIN {plan.window} EVENTS"}
+    return {
+        "kind": kind,
+        "value": None if kind == "unbounded" else plan.window,
+        "text": text.get(kind, "WITHIN UNBOUNDED"),
+        "expiry": "never" if kind == "unbounded" else "by first event",
+    }
+
+
+def _state(plan: Plan, number: int) -> dict[str, Any]:
+    state = plan.states[number]
+    return {
+        "number": number,
+        "variable": plan.query.pattern.members[number].variable,
+        "accepts": state.accepting,
+        "accept_guard": state.accept_text or None,
+        "accept_for_all": _for_all(plan, state.accept_forall),
+        "registers": list(state.register_texts),
+        "indexes": list(state.indexes),
+        "birth": {"numbered": state.needs_birth, "why": _birth(plan, number) if state.needs_birth else []},
+    }
+
+
+def _edge(plan: Plan, edge: EdgePlan) -> dict[str, Any]:
+    return {
+        "source": None if edge.source == START else edge.source,
+        "target": edge.target,
+        "loop": edge.source == edge.target,
+        "index": None if edge.index < 0 else edge.index,
+        "keys": [{"row": row, "event": event} for row, event in edge.key_texts],
+        "predicates": list(edge.predicate_texts),
+        "for_all": _for_all(plan, edge.forall),
+    }
+
+
+def _for_all(plan: Plan, numbers: Iterable[int]) -> list[dict[str, Any]]:
+    return [{"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in numbers]
+
+
+def _members(query: ast.Query, mask: int) -> list[str]:
+    return [member.variable for number, member in enumerate(query.pattern.members) if mask >> number & 1]
+
+
+def _birth(plan: Plan, number: int) -> list[str]:
+    """Why the rows of a state carry birth numbers (the rule is the planner's)."""
+    members = plan.query.pattern.members
+    leaving = [edge for edge in plan.edges if edge.source == number]
+    met = [edge.target for edge in leaving if sum(other.target == edge.target for other in plan.edges) > 1]
+    own = [
+        name
+        for edge in leaving
+        for name in members[edge.target].types
+        if edge.target != number and name in members[number].types
+    ]
+    why = []
+    if met:
+        states = ", ".join(name_text(members[target].variable) for target in met)
+        why.append(f"rows come into {states} from several places and are merged in birth order")
+    if own:
+        types = ", ".join(map(name_text, dict.fromkeys(own)))
+        why.append(f"an event of type {types} must not meet the row that it made itself")
+    return why
+
+
+def _ring(plan: Plan) -> list[dict[str, Any]]:
+    """Columns that stay in the event ring, and who reads them there."""
+    query, schema = plan.query, plan.query.schema
+    why: dict[int, list[str]] = {column: [] for column in plan.ring_columns}
+    if schema.sequence is not None:
+        why.setdefault(_BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
+    for item in plan.foralls:
+        for _, _, column in item.elements:
+            why[column].append(f"for all: {item.text}")
+    for returned in query.returns:
+        for node in ast.walk(returned.expression):
+            for column in _columns_of(query, node):
+                why[column].append(f"RETURN {expression_text(returned.expression)}")
+    names = {column: name for name, column in _BUILTIN_COLUMNS.items()}
+    return [
+        {
+            "column": names[column] if column < 0 else schema.columns[column].source,
+            "builtin": column < 0,
+            "why": list(dict.fromkeys(readers)),
+        }
+        for column, readers in sorted(why.items())
+    ]
+
+
+def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
+    """Columns that an attribute reads; a union kept in several columns is told apart by type."""
+    if not isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) or node.name is None:
+        return set()
+    if node.name in BUILTINS:
+        return {_BUILTIN_COLUMNS[node.name]}
+    types = next(member.types for member in query.pattern.members if member.variable == node.variable)
+    columns = {query.schema.column_of(name, node.name) for name in types}
+    return columns | {_BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns

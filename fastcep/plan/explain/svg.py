@@ -1,0 +1,156 @@
+"""Plans as a picture: SVG without scripts, styles sheets, ids or references, so that it can stand in any page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from fastcep.plan.explain.layout import CHARACTER, LINE, Box, Layout, Link, lay_out
+from fastcep.plan.explain.text import text
+from fastcep.plan.explain.words import columns, shown, wrap
+from fastcep.query.printer import name_text
+
+__all__ = ["svg"]
+
+_INK, _FAINT, _FILL, _LINK = "#1f2937", "#6b7280", "#eef2ff", "#4f46e5"
+_LEAST = 720.0  # px, so that the text below a small picture has room
+_MARGIN = 12.0
+
+
+def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
+    """Draw the queries below one another.
+
+    Parameters
+    ----------
+    queries
+        Facts of the plans.
+    told
+        Whether the explanation as text stands below each picture.
+    """
+    layouts = [lay_out(facts) for facts in queries]
+    width = max([_LEAST if told else 0.0, *(layout.width for layout in layouts)])
+    body: list[str] = []
+    y = 0.0
+    for facts, layout in zip(queries, layouts, strict=True):
+        y += LINE + _MARGIN
+        title = shown(f"query {name_text(facts['name'], anywhere=True)}, {facts['window']['text']}")
+        for row, line in enumerate(wrap(title, int(width / CHARACTER))):
+            y += LINE if row else 0.0
+            body.append(_text(0, y, line, bold=True))
+        y += 6
+        body.append(f'<g transform="translate(0 {_number(y)})">')
+        body += _picture(layout)
+        body.append("</g>")
+        y += layout.height
+        if told:
+            for line in text(facts).split("\n"):
+                for part in wrap(line, int(width / CHARACTER)):
+                    y += LINE
+                    body.append(_text(0, y, part))
+    width, height = width + 2 * _MARGIN, y + 2 * _MARGIN
+    size = f"{_number(width)} {_number(height)}"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_number(width)}" '
+            f'height="{_number(height)}" font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" '
+            'font-size="12">',
+            f'<rect width="{_number(width)}" height="{_number(height)}" fill="#ffffff"/>',
+            f'<g transform="translate({_number(_MARGIN)} 0)">',
+            *body,
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+def _picture(layout: Layout) -> Iterator[str]:
+    boxes = layout.boxes
+    for link in layout.links:
+        yield from _DRAW[link.kind](link, boxes, layout.row)
+    for box in boxes:
+        yield from _box(box)
+    for link in layout.links:  # last, so that no line runs through a label
+        yield from _label(link, boxes, layout.row)
+
+
+def _box(box: Box) -> Iterator[str]:
+    yield _rect(box.x, box.y, box.width, box.height, f'rx="8" fill="{_FILL}" stroke="{_INK}"')
+    if box.accepts:
+        yield _rect(box.x + 3, box.y + 3, box.width - 6, box.height - 6, f'rx="6" fill="none" stroke="{_INK}"')
+    y = box.y + box.height / 2 - (len(box.lines) - 1) * LINE / 2 + 4
+    for row, line in enumerate(box.lines):
+        yield _text(box.middle, y + row * LINE, line, anchor="middle", bold=row == 0, faint=row > 0)
+
+
+def _next(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
+    x1, x2 = boxes[link.source].x + boxes[link.source].width, boxes[link.target].x
+    yield _path(f"M{_number(x1)} {_number(row)}H{_number(x2 - 8)}")
+    yield _arrow(x2, row, -8, -4, -8, 4)
+
+
+def _loop(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
+    x, y = boxes[link.source].middle, boxes[link.source].y
+    right, left, far = _number(x + 14), _number(x - 14), _number(y - 34)
+    yield _path(f"M{right} {_number(y)}C{_number(x + 26)} {far} {_number(x - 26)} {far} {left} {_number(y - 8)}")
+    yield _arrow(x - 14, y, -4, -8, 4, -8)
+
+
+def _skip(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
+    top = boxes[link.source].y + boxes[link.source].height
+    x1, x2, lane, turn = link.x1, link.x2, link.lane, 10.0
+    yield _path(
+        f"M{_number(x1)} {_number(top)}V{_number(lane - turn)}Q{_number(x1)} {_number(lane)} {_number(x1 + turn)} "
+        f"{_number(lane)}H{_number(x2 - turn)}Q{_number(x2)} {_number(lane)} {_number(x2)} {_number(lane - turn)}"
+        f"V{_number(top + 8)}"
+    )
+    yield _arrow(x2, top, -4, 8, 4, 8)
+
+
+_DRAW = {"next": _next, "loop": _loop, "skip": _skip}
+
+
+def _label(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
+    if not link.lines:
+        return
+    if link.kind == "loop":
+        box = boxes[link.source]
+        x, last = box.middle, box.y - 32
+    elif link.kind == "next":
+        source = boxes[link.source]
+        # Between the slots, not the boxes: beside a wide loop's label the box is narrower.
+        left = source.middle + source.slot / 2
+        right = boxes[link.target].middle - boxes[link.target].slot / 2
+        x, last = (left + right) / 2, row - 6
+    else:
+        x, last = (link.x1 + link.x2) / 2, link.lane + 4
+        width = columns(link.lines[0]) * CHARACTER + 6
+        yield _rect(x - width / 2, link.lane - LINE / 2, width, LINE, 'fill="#ffffff"')
+    for up, line in enumerate(reversed(link.lines)):
+        yield _text(x, last - up * LINE, line, anchor="middle")
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _rect(x: float, y: float, width: float, height: float, more: str) -> str:
+    place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
+    return f"<rect {place} {more}/>"
+
+
+def _path(steps: str) -> str:
+    return f'<path d="{steps}" fill="none" stroke="{_LINK}"/>'
+
+
+def _arrow(x: float, y: float, *sides: float) -> str:
+    points = [(x, y), (x + sides[0], y + sides[1]), (x + sides[2], y + sides[3])]
+    told = " ".join(f"{_number(a)},{_number(b)}" for a, b in points)
+    return f'<polygon points="{told}" fill="{_LINK}"/>'
+
+
+def _text(x: float, y: float, line: str, *, anchor: str = "start", bold: bool = False, faint: bool = False) -> str:
+    more = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    more += ' font-weight="bold"' if bold else ""
+    fill = _FAINT if faint else _INK
+    return f'<text x="{_number(x)}" y="{_number(y)}" fill="{fill}"{more} xml:space="preserve">{escape(line)}</text>'

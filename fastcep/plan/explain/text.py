@@ -1,0 +1,51 @@
+"""A plan as text for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastcep.plan.explain.words import edge_lines, place, shown, state_lines, type_text
+from fastcep.query.printer import name_text
+
+__all__ = ["text"]
+
+
+def text(facts: dict[str, Any]) -> str:
+    """Lines: the query, then how windows, rows and events are kept, then each state with the edges into it."""
+    lines = [f"query {name_text(facts['name'], anywhere=True)}"]
+    lines += ["  " + line for line in facts["text"].rstrip("\n").split("\n")]
+    lines += [f"{heading:<12}{told}" for heading, told in _general(facts)]
+    for state in facts["states"]:
+        variable = facts["variables"][state["number"]]
+        ends = " accepts" if state["accepts"] else ""
+        lines.append(f"state {name_text(variable['name'])} ({type_text(variable)}){ends}")
+        lines += [f"  {heading:<10}{told}" for heading, told in state_lines(facts, state)]
+        lines += [_edge(facts, edge) for edge in facts["edges"] if edge["target"] == state["number"]]
+    return "\n".join(map(shown, lines))
+
+
+def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    window, windows, store = facts["window"], facts["windows"], facts["store"]
+    strategy, predicates = facts["strategy"], facts["predicates"]
+    out = [
+        ("window", f"{window['text']}, expiry {window['expiry']}"),
+        ("windows", f"{windows['mode']}: {windows['why']}"),
+        ("strategy", f"{strategy['strategy']}, select {strategy['select']}, consume {strategy['consume']}"),
+        ("store", f"{store['kind']} ({store['why']}), one contiguous bucket per key"),
+        ("predicates", f"{predicates['kind']} (tier {predicates['tier']})"),
+    ]
+    out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
+    out += [("per event", entry["expression"]) for entry in facts["per_event"]]
+    return out
+
+
+def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:
+    parts = [f"  from {place(facts, edge['source'])}"]
+    keys = len(edge["keys"])
+    told = edge_lines(edge)
+    if edge["index"] is not None:
+        parts.append(f"probe index {edge['index']}" + (f": {', '.join(told[:keys])}" if keys else ", every row"))
+    predicates = len(edge["predicates"])
+    if predicates:
+        parts.append(f"where {' AND '.join(told[keys : keys + predicates])}")
+    return "; ".join([*parts, *told[keys + predicates :]])

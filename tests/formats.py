@@ -1,0 +1,27 @@
+"""Read back what the writers of matches wrote, by ending."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+BINARY = ("parquet", "arrow", "arrows")
+TEXT = ("csv", "csv.gz", "csv.zst", "jsonl", "ndjson", "jsonl.gz", "ndjson.zst")
+
+
+def read_binary(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    with pa.OSFile(str(path)) as file:
+        opened: Any = pa.ipc.open_file if path.suffix == ".arrow" else pa.ipc.open_stream
+        return opened(file).read_all()
+
+
+def read_text(path: Path) -> str:
+    kinds = {".gz": "gzip", ".zst": "zstd"}
+    with pa.input_stream(str(path), compression=kinds.get(path.suffix)) as file:
+        return file.read().decode()
