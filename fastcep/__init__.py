@@ -10,6 +10,7 @@ from fastcep.engine import Engine, Matches
 from fastcep.errors import (
     DataError,
     FastcepError,
+    MemoryLimitError,
     NotYetError,
     ParseError,
     SchemaError,
@@ -39,6 +40,7 @@ __all__ = [
     "EventBatch",
     "FastcepError",
     "Matches",
+    "MemoryLimitError",
     "NotYetError",
     "ParseError",
     "Query",

@@ -5,10 +5,15 @@ Every message says what was found, what was expected and how to mend it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 __all__ = [
     "DataError",
     "FastcepError",
+    "MemoryLimitError",
     "NotYetError",
+    "OverLimit",
     "ParseError",
     "SchemaError",
     "ValidationError",
@@ -29,6 +34,43 @@ class ValidationError(FastcepError):
 
 class DataError(FastcepError):
     """A value of the input is wrong; the message names the file (if any), the row and the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A query that needed more memory than it may hold.
+
+    Attributes
+    ----------
+    query
+        Its name.
+    event
+        Number, by order of the stream from 0, of the event for which there was no room. The query took neither it nor
+        the rest of its batch.
+    dropped
+        How many partial matches it lost.
+    """
+
+    query: str
+    event: int
+    dropped: int
+
+
+class MemoryLimitError(FastcepError):
+    """An engine came to its memory limit; it can go on.
+
+    Attributes
+    ----------
+    matches
+        The `fastcep.Matches` that the call found, or None if nothing of its batch was taken.
+    over
+        The queries concerned, as `OverLimit`; empty if nothing of the batch was taken.
+    """
+
+    def __init__(self, message: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
+        super().__init__(message)
+        self.matches = matches
+        self.over = over
 
 
 class ParseError(FastcepError):

@@ -253,6 +253,11 @@ cdef class Matcher:
             drop_all(&self.starts)
             self._sweep()
 
+    def drop(self):
+        """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
+        self.lost += self.starts.live
+        self.clear()
+
     def take_output(self):
         """Return and empty the output: ``(values, lengths, detecting positions, matches per detecting position)``.
 

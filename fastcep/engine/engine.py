@@ -20,6 +20,8 @@ import pyarrow as pa
 from fastcep._core.match import Matcher
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.memory import MemoryLimit
+from fastcep.engine.metrics import collect, shared_bytes
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Bindings, Returns
@@ -62,6 +64,12 @@ class Engine:
         How many late events may wait for :meth:`late`.
     clock
         Gives nanoseconds that only grow, for ``idle_timeout``.
+    memory_limit
+        Bytes that the engine may hold, or text such as ``"512MiB"``; None for no limit. The input and the matches
+        that were returned are not counted.
+    on_memory_limit
+        ``"raise"``: a query that needs more than its share loses its partial matches, and the call raises
+        `MemoryLimitError` when its batch is done; the engine can go on.
 
     Raises
     ------
@@ -84,6 +92,8 @@ class Engine:
         idle_timeout: str | timedelta | None = None,
         late_limit: int = 1_000_000,
         clock: Callable[[], int] = monotonic_ns,
+        memory_limit: str | int | None = None,
+        on_memory_limit: str = "raise",
     ) -> None:
         items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
         built = [with_attributes(_built(item)) if attributes else _built(item) for item in items]
@@ -110,6 +120,7 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
+        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         self._ring: EventRing | None = None
         if self._own_numbers or any(plan.ring_columns for plan in self._plans):
@@ -154,9 +165,14 @@ class Engine:
             If the data does not fit the schema; the batch is refused whole, what was accepted before stays.
         ValidationError
             After :meth:`flush`; if more than ``late_limit`` late events would wait (nothing of the batch is taken).
+        MemoryLimitError
+            If a query needed more memory than its share; its ``matches`` are those of the call.
         """
         with self._alone():
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
+            order = self._reorder
+            other = shared_bytes(None, self._strings, order) + (0 if order is None else batch.nbytes)
+            self._memory.check_batch(batch, self._ring, 0 if order is None else order.held_events, other, origin)
             if self._reorder is not None:
                 return self._take(self._reorder.push(batch, origin, first_row, source))
             if source is not None:
@@ -201,16 +217,21 @@ class Engine:
         found = self._nothing() if batch is None else self._match(batch)
         if len(self._strings) > self._strings_at:
             self._forget_strings()
-        return found
+        return self._memory.settle(found)
 
     def _match(self, batch: EventBatch) -> Matches:
         ring, position = self._ring, self._position
         if len(batch):
             if ring is not None:
-                ring.reclaim(self._oldest())
+                other = shared_bytes(None, self._strings, self._reorder)
+                self._memory.make_room(ring, len(batch), other, position)
                 ring.append(batch)
-            for matcher in self._matchers:
-                matcher.process(batch, position, ring)
+            self._memory.divide(shared_bytes(ring, self._strings, self._reorder))
+            for number, matcher in enumerate(self._matchers):
+                live = matcher.lost
+                taken = matcher.process(batch, position, ring)
+                if taken < len(batch):
+                    self._memory.gave_up(number, position + taken, matcher.lost - live)
             self._position += len(batch)
             self._time = int(batch.time[-1])
             if batch.sequence is not None:
@@ -360,40 +381,18 @@ class Engine:
         dict
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
-            of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
-            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
-            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events`` (all so far),
-            ``late_waiting`` (for :meth:`late`), ``memory_bytes``.
+            of the queries' peaks), ``dropped_partial_matches`` (for want of memory), ``stored_rows`` (dead ones not
+            yet removed included), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows, integer divisions by zero),
+            ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None at first), ``held_events``,
+            ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``, ``memory_limit``
+            (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row`` (starts and chains
+            included), ``bytes_per_event`` (of the event ring).
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        matchers, order = self._matchers, self._reorder
-        ring = 0 if self._ring is None else self._ring.nbytes
-        memory = sum(matcher.nbytes for matcher in matchers) + self._strings.nbytes + ring
-        memory += 0 if order is None else order.nbytes
-        return {
-            "events": self._position,
-            "relevant_events": sum(matcher.relevant for matcher in matchers),
-            "matches": sum(matcher.matches for matcher in matchers),
-            "matches_by_query": {
-                plan.query.name: matcher.matches for plan, matcher in zip(self._plans, matchers, strict=True)
-            },
-            "rows_visited": sum(matcher.rows_visited for matcher in matchers),
-            "rows_created": sum(matcher.rows_created for matcher in matchers),
-            "live_partial_matches": sum(matcher.live for matcher in matchers),
-            "peak_partial_matches": sum(matcher.peak for matcher in matchers),
-            "stored_rows": sum(matcher.rows_stored for matcher in matchers),
-            "keys": sum(matcher.keys for matcher in matchers),
-            "strings": len(self._strings),
-            "arithmetic_nulls": sum(matcher.arithmetic_nulls for matcher in matchers)
-            + sum(returns.arithmetic_nulls for returns in self._returns if returns is not None),
-            "function_errors": sum(matcher.function_errors for matcher in matchers)
-            + sum(returns.function_errors for returns in self._returns if returns is not None),
-            "watermark": self._watermark(),
-            "held_events": 0 if order is None else order.held_events,
-            "late_events": 0 if order is None else order.late_events,
-            "late_waiting": 0 if order is None else order.late_waiting,
-            "memory_bytes": memory,
-        }
+        names = [plan.query.name for plan in self._plans]
+        parts = collect(names, self._matchers, self._returns, self._ring, self._strings, self._reorder)
+        own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
+        return own | parts
 
 
 def _built(item: object) -> ast.Query:

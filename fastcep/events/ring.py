@@ -33,7 +33,7 @@ class EventRing:
     __slots__ = ("_has_nulls", "_head", "_nulls", "_schema", "_tail", "_values")
 
     def __init__(self, columns: Sequence[int], schema: Schema, capacity: int = 1024) -> None:
-        slots = 1 << max(0, capacity - 1).bit_length()
+        slots = _slots(capacity)
         self._schema = schema
         self._head = 0
         self._tail = 0
@@ -73,6 +73,10 @@ class EventRing:
         """Memory of all buffers, in bytes."""
         distinct = {id(buffer): buffer for buffer in (*self._values.values(), *self._nulls.values())}
         return sum(buffer.nbytes for buffer in distinct.values())
+
+    def bytes_with(self, events: int) -> int:
+        """Memory of all buffers when they hold so many events, in bytes; they never shrink."""
+        return self.nbytes if events <= self.capacity else self.nbytes // self.capacity * _slots(events)
 
     def append(self, batch: EventBatch) -> None:
         """Add the events of a batch at ``tail``. May double the capacity, which replaces all buffers.
@@ -169,7 +173,7 @@ class EventRing:
             yield slice(0, n - first), slice(first, n)
 
     def _grow(self, needed: int) -> None:
-        capacity = 1 << (needed - 1).bit_length()
+        capacity = _slots(needed)
         positions = np.arange(self._head, self._tail)
         old, new = positions & (self.capacity - 1), positions & (capacity - 1)
 
@@ -181,3 +185,8 @@ class EventRing:
         self._values = {key: moved(buffer) for key, buffer in self._values.items()}
         none = np.zeros(capacity, dtype=np.uint8)
         self._nulls = {key: none if isinstance(key, str) else moved(b) for key, b in self._nulls.items()}
+
+
+def _slots(capacity: int) -> int:
+    """The power of two that holds so many events."""
+    return 1 << max(0, capacity - 1).bit_length()

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from fastcep.errors import ValidationError
 
-__all__ = ["INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "parse_duration"]
+__all__ = ["INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "parse_duration", "parse_size"]
 
 NANOSECONDS: dict[str, int] = {
     "ns": 1,
@@ -21,6 +21,12 @@ NANOSECONDS: dict[str, int] = {
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
+_BYTES: dict[str, int] = {"B": 1} | {
+    f"{prefix}{unit}": base**power
+    for power, prefix in enumerate("KMGT", 1)
+    for unit, base in (("iB", 1024), ("B", 1000))
+}
+_SIZE = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]+)\s*")
 _DURATION = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]+)\s*")
 _EXPECTED = f'expected a whole number and a unit ({", ".join(NANOSECONDS)}), such as "500us" or "8 ms"'
 
@@ -62,6 +68,28 @@ def parse_duration(value: str | timedelta) -> int:
     if nanoseconds > INT64_MAX:
         raise ValidationError(f"duration {value!r} is too long; expected at most {INT64_MAX} ns (about 292 years)")
     return nanoseconds
+
+
+def parse_size(value: str | int) -> int:
+    """Read a number of bytes: an int, or text such as ``"512MiB"`` (1024 each step) or ``"2 GB"`` (1000).
+
+    Raises
+    ------
+    ValidationError
+        The value is no such size, is zero or does not fit int64.
+    """
+    expected = f'expected a whole number of bytes above 0, or one with a unit ({", ".join(_BYTES)}), such as "512MiB"'
+    size = 0
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value)
+        units = {unit.lower(): factor for unit, factor in _BYTES.items()}
+        if found is not None and found[2].lower() in units:
+            size = int(found[1]) * units[found[2].lower()]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    if not 0 < size <= INT64_MAX:
+        raise ValidationError(f"{value!r} is no size; {expected}")
+    return size
 
 
 def format_duration(ns: int) -> str:

@@ -1,0 +1,138 @@
+"""The memory limit of an engine: who may hold how much, and what happens to a query that needs more.
+
+What all queries share (event ring, strings, held and late events) is taken off first; the rest is divided equally, so that
+a query's share does not depend on what the others hold. A query that needs more loses its partial matches and sits out the
+rest of the batch; the others go on. The error comes when the batch is done and carries the matches that were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastcep._core.match import Matcher
+from fastcep.engine.matches import Matches
+from fastcep.errors import MemoryLimitError, OverLimit, ValidationError
+from fastcep.events import EventBatch, EventRing, parse_size
+
+__all__ = ["MemoryLimit"]
+
+
+class MemoryLimit:
+    """Keeps the matchers of an engine within a number of bytes.
+
+    Parameters
+    ----------
+    limit
+        Bytes, or text such as ``"512MiB"``; None for no limit.
+    on_limit
+        ``"raise"``.
+    matchers, names
+        The queries' matchers, and the queries' names.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong, or the limit is below what the empty engine holds.
+    """
+
+    def __init__(
+        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str]
+    ) -> None:
+        self.bytes = None if limit is None else parse_size(limit)
+        if on_limit != "raise":
+            later = "; shedding comes in a later version" if on_limit == "shed" else ""
+            raise ValidationError(f'on_memory_limit={on_limit!r}: expected "raise"{later}')
+        self._matchers = tuple(matchers)
+        self._names = tuple(names)
+        self._over: list[OverLimit] = []
+        empty = sum(matcher.nbytes for matcher in self._matchers)
+        if self.bytes is not None and self.bytes < 2 * empty:
+            raise ValidationError(
+                f"memory_limit={limit!r} is too small: these queries hold {empty:,} bytes without any partial match; "
+                f"give at least {2 * empty:,}"
+            )
+
+    def check_batch(self, batch: EventBatch, ring: EventRing | None, held: int, other: int, origin: str) -> None:
+        """Refuse a batch for which there would be no room even without partial matches.
+
+        Parameters
+        ----------
+        batch, ring
+            The batch, and where the engine keeps events (None: nowhere).
+        held
+            Events held back, which may be matched together with the batch.
+        other
+            Bytes held besides ring and partial matches, the batch included if it is going to be held back.
+        origin
+            For the message.
+
+        Raises
+        ------
+        MemoryLimitError
+            Nothing of the batch has been taken.
+        """
+        needed = other + (0 if ring is None else ring.bytes_with(held + len(batch)))
+        if self.bytes is not None and needed > self.bytes:
+            raise MemoryLimitError(
+                f"{origin}: no room for {len(batch):,} more events: with {held:,} held back they need {needed:,} "
+                f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken. Give smaller batches, raise the "
+                "limit, or, with allowed_lateness, call late() or shorten it"
+            )
+
+    def make_room(self, ring: EventRing, count: int, other: int, position: int) -> None:
+        """Let the ring have room for ``count`` more events: the query that needs the oldest event gives way.
+
+        ``other`` is as for `check_batch`, which has let the events pass; ``position`` is that of the first of them.
+        """
+        while True:
+            needed = [matcher.first_needed for matcher in self._matchers]
+            oldest = min((at for at in needed if at is not None), default=position)
+            ring.reclaim(oldest)
+            if self.bytes is None or oldest == position or ring.bytes_with(len(ring) + count) + other <= self.bytes:
+                return
+            number = needed.index(oldest)
+            self._over.append(OverLimit(self._names[number], position, self._matchers[number].live))
+            self._matchers[number].drop()
+
+    def divide(self, shared: int) -> None:
+        """Give every query its share of what is left beside ``shared`` bytes."""
+        if self.bytes is not None:
+            for matcher in self._matchers:
+                matcher.set_limit((self.bytes - shared) // len(self._matchers))
+
+    def gave_up(self, number: int, position: int, dropped: int) -> None:
+        """Note that a matcher found no memory for the event at ``position``.
+
+        Raises
+        ------
+        MemoryError
+            If it was the machine's memory.
+        """
+        if not self._matchers[number].refused:
+            raise MemoryError(
+                f"no memory for the partial matches of query {self._names[number]!r}; they were dropped. "
+                "Set memory_limit, shorten the window or narrow the conditions"
+            )
+        self._over.append(OverLimit(self._names[number], position, dropped))
+
+    def settle(self, found: Matches) -> Matches:
+        """Return ``found``, or raise what was noted.
+
+        Raises
+        ------
+        MemoryLimitError
+            With ``found`` as its ``matches``.
+        """
+        if not self._over:
+            return found
+        over, self._over = tuple(self._over), []
+        told = ", ".join(
+            f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over
+        )
+        raise MemoryLimitError(
+            f"over memory_limit={self.bytes:,} bytes: {told}. The other queries took the whole batch, and the "
+            "matches found are in the error's .matches; the engine can go on. Raise the limit, shorten the window "
+            "or narrow the conditions",
+            found,
+            over,
+        )
