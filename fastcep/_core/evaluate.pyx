@@ -1,66 +1,145 @@
 # cython: language_level=3
-"""Run a tier-0 program over whole columns (RETURN, and the tests of the operations)."""
-from libc.stdint cimport int64_t, uint8_t
+"""Run a program over whole columns (RETURN), or over one chunk as the matcher does (tests and benchmarks)."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.predicate cimport (
+    CHUNK, Code, Input, Kernel, Machine, code_free, code_new, machine_free, machine_new, run,
+)
+
+#: Rows a program runs over at once.
+CHUNK_ROWS = CHUNK
 
 
-def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
-    """Evaluate output 0 of ``program`` for ``n`` rows.
+cdef class Evaluator:
+    """Evaluates output 0 of ``program`` over columns.
 
     Parameters
     ----------
     program
-        ``fastcep.plan.bytecode.Program`` whose inputs are all of kind ``event``.
+        ``fastcep.plan.bytecode.Program``.
     intern
         Gives the code of a string constant.
-    values, nulls
-        Per input column an 8-byte array of n values, and uint8[n] (1 = null) or None.
 
-    Returns
-    -------
-    tuple
-        int64[n] values (bits of float64 where the result is one), uint8[n] nulls, and the number of arithmetic nulls.
+    Attributes
+    ----------
+    arithmetic_nulls
+        Overflows and integer divisions by zero so far.
     """
-    cdef Machine* vm = machine_new()
+    cdef Machine* vm
     cdef Code code
-    cdef Input* inputs = <Input*>calloc(max(1, len(program.inputs)), sizeof(Input))
-    cdef Py_ssize_t i, j, m
-    cdef const int64_t[::1] view
-    cdef const uint8_t[::1] mask
-    cdef int64_t[::1] out
-    cdef uint8_t[::1] out_null
-    cdef int64_t* outs[1]
-    cdef uint8_t* out_nulls[1]
-    cdef int64_t counted
-    keep = []
-    result, result_null = np.zeros(n, np.int64), np.zeros(n, np.uint8)
-    if n == 0:
-        machine_free(vm)
-        free(inputs)
-        return result, result_null, 0
-    out, out_null = result, result_null
-    outs[0], out_nulls[0] = &out[0], &out_null[0]
-    code_new(&code, program, intern)
-    try:
+    cdef Input* inputs
+
+    def __cinit__(self, program, intern):
+        self.vm = machine_new()
+        code_new(&self.code, program, intern)
+        self.inputs = <Input*>calloc(max(1, self.code.n_inputs), sizeof(Input))
+        if self.inputs == NULL:
+            raise MemoryError("no memory for an expression")
+
+    def __dealloc__(self):
+        code_free(&self.code)
+        free(self.inputs)
+        machine_free(self.vm)
+
+    @property
+    def arithmetic_nulls(self):
+        return self.vm.arithmetic_nulls
+
+    def use_kernel(self, size_t address):
+        """Run by the generated code at ``address`` from now on; 0 = by bytecode."""
+        self.code.kernel = <Kernel>address
+
+    def __call__(self, list values, list nulls, Py_ssize_t n):
+        """Evaluate ``n`` rows.
+
+        Parameters
+        ----------
+        values, nulls
+            Per input column (by the input's number) an 8-byte array of n values, and uint8[n] (1 = null) or None.
+
+        Returns
+        -------
+        tuple
+            int64[n] values (bits of float64 where the result is one), uint8[n] nulls.
+        """
+        cdef Py_ssize_t i, j, m
+        cdef const int64_t[::1] view
+        cdef const uint8_t[::1] mask
+        cdef int64_t[::1] out
+        cdef uint8_t[::1] out_null
+        cdef int64_t* outs[1]
+        cdef uint8_t* out_nulls[1]
+        result, result_null = np.zeros(n, np.int64), np.zeros(n, np.uint8)
+        if n == 0:
+            return result, result_null
+        out, out_null = result, result_null
+        outs[0], out_nulls[0] = &out[0], &out_null[0]
         for i in range(0, n, CHUNK):
             m = min(<Py_ssize_t>CHUNK, n - i)
-            for j in range(code.n_inputs):
-                view = values[code.input_number[j]].view(np.int64)
-                inputs[j].data = &view[i]
-                inputs[j].nulls = NULL
-                if nulls[code.input_number[j]] is not None:
-                    mask = nulls[code.input_number[j]]
-                    inputs[j].nulls = &mask[i]
-                inputs[j].bits = NULL
-                inputs[j].stride = 1
-            run(vm, &code, inputs, NULL, <int>m, NULL, outs, out_nulls, i)
-        counted = vm.arithmetic_nulls
-    finally:
-        code_free(&code)
-        free(inputs)
-        machine_free(vm)
-    return result, result_null, counted
+            for j in range(self.code.n_inputs):
+                view = values[self.code.input_number[j]].view(np.int64)
+                self.inputs[j].data = &view[i]
+                self.inputs[j].nulls = NULL
+                if nulls[self.code.input_number[j]] is not None:
+                    mask = nulls[self.code.input_number[j]]
+                    self.inputs[j].nulls = &mask[i]
+                self.inputs[j].bits = NULL
+                self.inputs[j].stride = 1
+            run(self.vm, &self.code, self.inputs, NULL, <int>m, NULL, outs, out_nulls, i)
+        return result, result_null
+
+    def chunk(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
+              uint8_t[:, ::1] output_nulls, int n, Py_ssize_t repeat=1):
+        """Run once over a chunk as the matcher does, ``repeat`` times in a row (for a clock); returns how many are kept.
+
+        Parameters
+        ----------
+        inputs
+            Per input ``(values, nulls or None, null bit words or None, bit, stride)``.
+        rows, keep, outputs, output_nulls
+            As in ``predicate.run``; each may be None. With ``repeat`` the same rows are kept again and again.
+        """
+        cdef Py_ssize_t j
+        cdef const int64_t[::1] view
+        cdef const uint8_t[::1] mask
+        cdef int64_t* outs[64]
+        cdef uint8_t* out_nulls[64]
+        cdef int kept = 0
+        cdef const int32_t* picked = NULL
+        cdef uint8_t* kept_rows = NULL
+        if not 0 < n <= CHUNK or len(inputs) != self.code.n_inputs:
+            raise ValueError(f"expected 1 to {CHUNK} rows and {self.code.n_inputs} inputs")
+        for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
+            view = values.view(np.int64)
+            self.inputs[j].data = &view[0]
+            self.inputs[j].nulls = NULL
+            self.inputs[j].bits = NULL
+            if nulls is not None:
+                mask = nulls
+                self.inputs[j].nulls = &mask[0]
+            if bits is not None:
+                view = bits
+                self.inputs[j].bits = &view[0]
+            self.inputs[j].bit = bit
+            self.inputs[j].stride = stride
+        if rows is not None:
+            picked = &rows[0]
+        if keep is not None:
+            kept_rows = &keep[0]
+        if outputs is not None:
+            for j in range(outputs.shape[0]):
+                outs[j], out_nulls[j] = &outputs[j, 0], &output_nulls[j, 0]
+        with nogil:
+            for j in range(repeat):
+                kept = run(self.vm, &self.code, self.inputs, picked, n, kept_rows, outs, out_nulls, 0)
+        return kept
+
+
+def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
+    """Evaluate output 0 of ``program`` once (see :class:`Evaluator`); values, nulls, and the number of arithmetic nulls."""
+    evaluator = Evaluator(program, intern)
+    result, result_null = evaluator(values, nulls, n)
+    return result, result_null, evaluator.arithmetic_nulls

@@ -254,6 +254,10 @@ cdef class Matcher:
                         if 0 <= value < limit:
                             marks[value] = 1
 
+    def use_kernels(self, kernels):
+        """Run the programs of ``kernels``, ``{(program, role): address}``, by generated code (:mod:`fastcep.kernels`)."""
+        self.tables.use_kernels(self.plan, kernels)
+
     @property
     def first_needed(self):
         """Position of the oldest event that a live partial match holds, or None."""
@@ -399,6 +403,7 @@ cdef class Matcher:
             if some == 0:
                 continue
             self._event_inputs(self.tables.locals + i)
+            memset(keep, 1, some)
             if run(self.vm, self.tables.locals + i, self.inputs, rows, some, keep, NULL, NULL, 0) == 0:
                 memset(keep, 0, some)
             for k in range(some):
@@ -502,6 +507,7 @@ cdef class Matcher:
         cdef int j
         cdef uint8_t keep[1]
         if edge.has_predicate:
+            keep[0] = 1
             self._row_inputs(&edge.predicate, NULL, NULL, 0, k)
             if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
                 return
@@ -560,13 +566,15 @@ cdef class Matcher:
             m = min(CHUNK, end - first)
             n = 0
             if edge.has_predicate:
+                for i in range(m):
+                    keep[i] = start[first + i] >= live_from
                 self._row_inputs(&edge.predicate, source, bucket, first, k)
                 if run(self.vm, &edge.predicate, self.inputs, NULL, m, keep, NULL, NULL, 0) == 0:
                     first += m
                     continue
                 for i in range(m):
                     rows[n] = i
-                    n += keep[i] & (start[first + i] >= live_from)
+                    n += keep[i]
             else:
                 for i in range(m):
                     rows[n] = i
@@ -782,6 +790,7 @@ cdef class Matcher:
                     self.inputs[i].data = stage.out[e] + j
                     self.inputs[i].nulls = stage.out_null[e] + j
                     self.inputs[i].stride = 0
+            memset(keep, 1, n)
             kept = run(self.vm, program, self.inputs, NULL, n, keep, NULL, NULL, 0)
             first += n
         return kept == n
