@@ -29,6 +29,7 @@ from fastcep._core.store cimport (
     Bucket, Index, append, compact, find, find_or_add, index_bytes, index_free, index_new, sweep,
 )
 from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State, Tables
+from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, push, reserve, take
 
 cdef extern from "check.h":
@@ -253,6 +254,11 @@ cdef class Matcher:
                         value = bucket.data[<int64_t>w * bucket.capacity + r]
                         if 0 <= value < limit:
                             marks[value] = 1
+
+    @property
+    def tasks(self):
+        """The plan's programs and how each is called, ``[(program, role)]``, for :mod:`fastcep.kernels`."""
+        return tasks_of(self.plan)
 
     def use_kernels(self, kernels):
         """Run the programs of ``kernels``, ``{(program, role): address}``, by generated code (:mod:`fastcep.kernels`)."""

@@ -213,8 +213,10 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
     FC_CHECK(n <= CHUNK)
     if program.kernel == NULL:
         return _interpret(vm, program, inputs, rows, n, keep, outputs, output_nulls, offset)
-    program.kernel(&kept, &error, inputs, program.constants, vm.zeros, vm.identity if rows == NULL else rows, n, keep,
-                   outputs, output_nulls, offset, &vm.arithmetic_nulls)
+    if rows == NULL:
+        rows = vm.identity
+    program.kernel(&kept, &error, inputs, program.constants, vm.zeros, rows, n, keep, outputs, output_nulls, offset,
+                   &vm.arithmetic_nulls)
     return <int>kept
 
 

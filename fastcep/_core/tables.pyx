@@ -29,6 +29,15 @@ cdef int _use(Code* code, object program, str role, object kernels) except -1:
     return 0
 
 
+def tasks_of(plan):
+    """The programs of ``plan`` and how the matcher calls each, ``[(program, role)]`` (roles: fastcep.kernels)."""
+    tasks = [(program, "column") for program in plan.locals] + [(column.program, "column") for column in plan.columns]
+    for edge in plan.edges:
+        tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
+    tasks += [(forall.program, "predicate") for forall in plan.foralls]
+    return [(program, role) for program, role in tasks if program is not None]
+
+
 cdef class Tables:
     """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
 

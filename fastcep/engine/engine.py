@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from fastcep._core.match import Matcher
 from fastcep.engine.matches import Matches, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.errors import DataError, ValidationError
-from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
+from fastcep.kernels import Kernels
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast
 
@@ -88,6 +89,7 @@ class Engine:
         self._busy = Lock()
         self._strings_at = _STRINGS
         self._literals = len(self._strings)
+        self._kernels = Kernels([*self._matchers, *(returns for returns in self._returns if returns is not None)])
 
     def _returns_of(self, query: ast.Query) -> Returns | None:
         if not query.returns:
@@ -205,7 +207,24 @@ class Engine:
 
     # ------------------------------------------------------------------- run
 
+    def compile(self, timeout: str | timedelta = "30s") -> bool:
+        """Wait until the generated kernels are in use (they come by themselves, but later).
+
+        Parameters
+        ----------
+        timeout
+            How long to wait at most.
+
+        Returns
+        -------
+        bool
+            Whether all conditions run as generated code; if not, ``metrics()["kernels"]`` says why.
+        """
+        with self._alone():
+            return self._kernels.wait(parse_duration(timeout))
+
     def _take(self, batch: EventBatch) -> Matches:
+        self._kernels.swap()
         ring, position = self._ring, self._position
         if len(batch):
             if ring is not None:
@@ -327,7 +346,8 @@ class Engine:
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``stored_rows`` (dead ones not yet removed included), ``keys``, ``strings``,
-            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``memory_bytes``.
+            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``memory_bytes``, and ``kernels``: of the
+            ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the ``reason``.
         """
         matchers = self._matchers
         ring = 0 if self._ring is None else self._ring.nbytes
@@ -349,6 +369,7 @@ class Engine:
             "arithmetic_nulls": sum(matcher.arithmetic_nulls for matcher in matchers)
             + sum(returns.arithmetic_nulls for returns in self._returns if returns is not None),
             "memory_bytes": memory,
+            "kernels": self._kernels.metrics(),
         }
 
 

@@ -15,6 +15,7 @@ from numba.core.registry import cpu_target
 from fastcep.kernels.generate import PARAMETERS
 from fastcep.kernels.primitives import INT, POINTER, WORDS
 
+compile_extra: Any = compiler.compile_extra
 _ARGUMENTS = tuple(INT if name in ("n", "offset") else POINTER for name in PARAMETERS.split(", "))
 
 
@@ -40,12 +41,12 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
     """
     scope: dict[str, Any] = dict(WORDS)
     exec(compile(source.replace("def kernel(", f"def k{name}(", 1), f"<kernel {name}>", "exec"), scope)
-    flags = compiler.Flags()
+    flags: Any = compiler.Flags()  # type: ignore[no-untyped-call]
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.nrt = False
     flags.error_model = "numpy"
-    result = compiler.compile_extra(
+    result = compile_extra(
         cpu_target.typing_context, cpu_target.target_context, scope[f"k{name}"], _ARGUMENTS, INT, flags, {}
     )
     module = llvm.parse_assembly(result.library.get_llvm_str())
@@ -60,13 +61,15 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
 
 
 def target_machine() -> Any:
-    """This processor, code that may be loaded anywhere in memory."""
+    """Code for the processor here, which may be loaded anywhere in memory."""
     target = llvm.Target.from_default_triple()
+    # As Numba does. Position-independent x86 code finds constants by a table that the linker keeps for one object.
+    x86 = target.triple.startswith(("x86_64", "i386", "i686"))
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=3,
-        reloc="pic",
+        reloc="static" if x86 else "default",
         codemodel="jitdefault",
         jit=True,
     )

@@ -1,8 +1,8 @@
 """From a program to the source of its kernel: one fused loop over the rows, in the words of :mod:`primitives`.
 
-The source depends on the program's operations, on which inputs it reads and on which constants are null, never on values
-or on a user's names; so programs that differ in thresholds share a kernel. A kernel means exactly what the interpreter
-(``_core/predicate.pyx``) does with the program, for every row that counts.
+The source depends on the program's operations, on which inputs it reads and on which constants are null, never on
+values or on a user's names; so programs that differ in thresholds share a kernel. A kernel means exactly what the
+interpreter (``_core/predicate.pyx``) does with the program, for every row that counts.
 
 A kernel has two loops: one for chunks in which no input is null, which the compiler can vectorise, and one with null
 flags. Filters are ``k = k & …`` without a branch as long as what follows is cheap.
@@ -20,8 +20,8 @@ from typing import Literal
 from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, either, whole
 from fastcep.plan.bytecode import CODE, WIDTH, Program
 
-#: How a program is called. ``predicate``: over rows of a bucket or elements, events broadcast; ``outputs``: the same for
-#: selected rows; ``column``: over selected events; ``whole``: over all rows of columns.
+#: How a program is called. ``predicate``: over rows of a bucket or elements, events broadcast; ``outputs``: the same
+#: for selected rows; ``column``: over selected events; ``whole``: over all rows of columns.
 Role = Literal["predicate", "outputs", "column", "whole"]
 
 _NAMES = {number: name for name, number in CODE.items()}
@@ -41,11 +41,12 @@ class _Inputs:
     @classmethod
     def of(cls, program: Program, role: Role) -> _Inputs:
         events = "bytes" if role in ("column", "whole") else "scalars"
-        kinds = [{"row": "bits", "elem": "bytes", "out": "scalars", "event": events}[kind] for kind, _ in program.inputs]
-        scalars, columns, bits = (
-            tuple(number for number, kind in enumerate(kinds) if kind == wanted) for wanted in ("scalars", "bytes", "bits")
-        )
-        return cls(scalars, columns, bits, role in ("outputs", "column"))
+        read = {"row": "bits", "elem": "bytes", "out": "scalars", "event": events}
+
+        def numbers(wanted: str) -> tuple[int, ...]:
+            return tuple(number for number, (kind, _) in enumerate(program.inputs) if read[kind] == wanted)
+
+        return cls(numbers("scalars"), numbers("bytes"), numbers("bits"), role in ("outputs", "column"))
 
 
 def generate(program: Program, role: Role) -> str:

@@ -358,15 +358,13 @@ def stddev(e: Loop, m2: Value, known: Value) -> Value:
     return e.result("f", f"sqrt(div_f({e.f(m2)}, to_f(wrap_sub({count}, 1))))", null)
 
 
+_PLAIN: tuple[Callable[..., Value], ...] = (
+    i2f, not_, and_, or_, guard, select, known_i, known_f, key_f,
+    add_i, sub_i, mul_i, floordiv_i, mod_i, neg_i, abs_i, min_i, max_i, min_f, max_f,
+    agg_known, agg_sum_i, agg_sum_f, agg_min_i, agg_max_i, agg_min_f, agg_max_f, agg_mean, agg_m2, stddev,
+)  # fmt: skip
 #: Operations by the name of their opcode.
-OPERATIONS: dict[str, Callable[..., Value]] = {
-    function.__name__.rstrip("_"): function
-    for function in (
-        i2f, not_, and_, or_, guard, select, known_i, known_f, key_f,
-        add_i, sub_i, mul_i, floordiv_i, mod_i, neg_i, abs_i, min_i, max_i, min_f, max_f,
-        agg_known, agg_sum_i, agg_sum_f, agg_min_i, agg_max_i, agg_min_f, agg_max_f, agg_mean, agg_m2, stddev,
-    )
-} | {
+OPERATIONS: dict[str, Callable[..., Value]] = {function.__name__.rstrip("_"): function for function in _PLAIN} | {
     "add_f": _binary("add_f"), "sub_f": _binary("sub_f"), "mul_f": _binary("mul_f"), "div_f": _binary("div_f"),
     "floordiv_f": _binary("fastcep_floordiv"), "mod_f": _binary("fastcep_mod"), "pow_f": _binary("fastcep_pow"),
     "exp": _unary("fastcep_exp"), "log": _unary("fastcep_log"), "sqrt": _unary("sqrt"), "floor": _unary("floor"),

@@ -1,7 +1,7 @@
-"""The words of generated source, as Numba intrinsics: loads and stores by pointer, wrapping integers, plain IEEE floats.
+"""The words of generated source, as Numba intrinsics: loads and stores, wrapping integers, plain IEEE floats.
 
-Only the process that compiles imports this module. Loads of inputs and stores of results carry alias scopes, so that the
-loops vectorise without run-time checks: what a kernel writes is never what it reads, but for ``keep``.
+Only the process that compiles imports this module. Loads of inputs and stores of results carry alias scopes, so that
+the loops vectorise without run-time checks: what a kernel writes is never what it reads, but for ``keep``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 _I64, _I32, _I8, _F64 = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.DoubleType()
 #: Type of every pointer argument of a kernel.
-POINTER = types.CPointer(types.int64)
+POINTER: Any = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 #: Layout of ``Input`` in predicate.pxd.
 _DATA, _NULLS, _BITS, _BIT, _INPUT = 0, 8, 16, 24, 32
