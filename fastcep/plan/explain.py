@@ -15,7 +15,8 @@ def explain(plan: Plan) -> str:
     lines = [f"query {query.name}", *("  " + line for line in to_text(query).splitlines())]
     lines.append(f"window      {window[plan.window_kind]}, expiry by first event")
     lines.append("strategy    skip_till_any, select each, consume zero")
-    lines.append("store       rows, one contiguous bucket per key; predicates by bytecode (tier 0)")
+    lines.append("store       rows, one contiguous bucket per key")
+    lines.append("predicates  generated kernels (tier 1); bytecode (tier 0) until they are compiled")
     if plan.ring_columns:
         names = {-1: "time", -2: "seq", -3: "type"}
         kept = [names.get(c) or str(query.schema.columns[c].source) for c in plan.ring_columns]

@@ -18,7 +18,8 @@ query q1
   WITHIN 8ms
 window      WITHIN 8ms, expiry by first event
 strategy    skip_till_any, select each, consume zero
-store       rows, one contiguous bucket per key; predicates by bytecode (tier 0)
+store       rows, one contiguous bucket per key
+predicates  generated kernels (tier 1); bytecode (tier 0) until they are compiled
 state a (A)
   registers a.V
   index 0   hash on (a.ID)
