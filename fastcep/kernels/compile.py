@@ -13,9 +13,11 @@ from numba.core import compiler
 from numba.core.registry import cpu_target
 
 from fastcep.kernels.generate import PARAMETERS
+from fastcep.kernels.load import prepare
 from fastcep.kernels.primitives import INT, POINTER, WORDS
 
 compile_extra: Any = compiler.compile_extra
+prepare()
 _ARGUMENTS = tuple(INT if name in ("n", "offset") else POINTER for name in PARAMETERS.split(", "))
 
 

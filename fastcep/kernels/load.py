@@ -16,16 +16,23 @@ def loaded(key: str) -> int | None:
     return _addresses.get(key)
 
 
+def prepare() -> None:
+    """Start LLVM and tell it the functions that kernels may call; an unknown one would end the process."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name, address in SYMBOLS.items():
+        llvm.add_symbol(name, address)
+
+
 def load(kernels: dict[str, tuple[str, bytes]]) -> dict[str, int]:
     """Load ``{key: (symbol, object code)}`` and return the addresses by key."""
     global _linker
     import llvmlite.binding as llvm
 
     if _linker is None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        for name, address in SYMBOLS.items():
-            llvm.add_symbol(name, address)
+        prepare()
         machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
         _linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     new = {key: kernel for key, kernel in kernels.items() if key not in _addresses}
