@@ -87,6 +87,7 @@ class Background:
                 )
             except OSError as error:
                 self._give_up(f"cannot start {sys.executable}: {error.strerror}")
+                self._close()
 
     def _take_report(self) -> None:
         assert self._report is not None

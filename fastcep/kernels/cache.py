@@ -87,7 +87,7 @@ class Cache:
         """The kernel ``key``, or None; a file that is not what it says it is gets removed."""
         path = self._path(key)
         entry = self._read(path)
-        if entry is None or entry.key != key or (entry.error and time.time() - path.stat().st_mtime > _RETRY):
+        if entry is None or entry.key != key or (entry.error and _age(path) > _RETRY):
             _remove(path)
             return None
         if not entry.error:
@@ -208,6 +208,13 @@ def _read_private(path: Path, *, secret: bool = False) -> bytes | None:
         if status.st_mode & (0o077 if secret else 0o022):
             return None
         return file.read()
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:  # another process has just removed it
+        return 0.0
 
 
 def _remove(path: Path) -> None:

@@ -99,9 +99,9 @@ class Kernels:
 
     def swap(self) -> None:
         """Let the users run what has become ready; only between batches. Cheap when there is nothing to wait for."""
-        if self._missing:
+        if self._missing or BACKGROUND.process is not None:  # also when nothing is missing: it leaves no zombie
             news = BACKGROUND.poll()
-            if news != self._seen:
+            if self._missing and news != self._seen:
                 self._seen = news
                 self._take()
         if self._ready:
