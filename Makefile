@@ -48,6 +48,7 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
 	$(BIN)/python -m bench.compare_limit
 	$(BIN)/python -m bench.memory
+	$(BIN)/python -m bench.kernels
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -1,7 +1,7 @@
 """The fixed list of shapes on which both tiers and the reference must agree: conditions and values as users write them.
 
-Attributes of ``a`` and ``b``: int64 i j, float64 x y, bool p q, string s t. A shape is called in one of the ways in which
-the engine calls a program (``WAYS``); the list takes them in turn.
+Attributes of ``a`` and ``b``: int64 i j, float64 x y, bool p q, string s t. A shape is called in one of the ways in
+which the engine calls a program (``WAYS``); the list takes them in turn.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ FUNCTIONS = [
     "exp(b.x - a.y)", "min(a.i, b.i)", "max(a.i, b.i, 3)", "min(a.x, b.x)", "max(a.x, b.y, a.y)", "min(a.i, b.x)",
     "max(b.i, a.x)", "avg(a.i, b.i)", "avg(a.x, b.x, a.i)", "-a.i", "-b.x", "-(a.i + b.i)", "abs(a.i - b.i)",
     "floor(a.x / b.x)", "sqrt(a.x * a.x + b.y * b.y)", "-a.i * b.i + a.j", "min(abs(a.i), abs(b.i)) * 2",
-    "a.x * b.x + a.y * b.y", "(a.i + b.i) * (a.i - b.i)", "a.i * 1.5 - b.i / 3", "2 ^ a.i", "a.time - b.time", "a.seq + 1",
+    "a.x * b.x + a.y * b.y", "(a.i + b.i) * (a.i - b.i)", "a.i * 1.5 - b.i / 3", "2 ^ a.i", "a.time - b.time",
+    "a.seq + 1",
 ]  # fmt: skip
 SEVERAL = [
     ("a.i < b.i", "a.j > 3", "a.i + a.j < b.j"),
@@ -101,8 +102,9 @@ def generated(number: int, seed: int = 20) -> list[tuple[str, bool]]:
             return draw.choice([*(f"{v}.{n}" for v in "ab" for n in "ijxy"), "2", "-1", "0.5"])
         one, other = value(depth - 1), value(depth - 1)
         return draw.choice([
-            f"({one} + {other})", f"({one} - {other})", f"({one} * {other})", f"({one} // {other})", f"({one} % {other})",
-            f"({one} / {other})", f"min({one}, {other})", f"max({one}, {other})", f"abs({one})", f"-({one})",
+            f"({one} + {other})", f"({one} - {other})", f"({one} * {other})", f"({one} // {other})",
+            f"({one} % {other})", f"({one} / {other})", f"min({one}, {other})", f"max({one}, {other})",
+            f"abs({one})", f"-({one})",
         ])  # fmt: skip
 
     def truth(depth: int) -> str:

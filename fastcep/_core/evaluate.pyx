@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Run a program over whole columns (RETURN), or over one chunk as the matcher does (tests and benchmarks)."""
+"""Run a program over whole columns (RETURN), or in pieces as the matcher does (tests and benchmarks)."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 import numpy as np
 
@@ -91,50 +92,72 @@ cdef class Evaluator:
             run(self.vm, &self.code, self.inputs, NULL, <int>m, NULL, outs, out_nulls, i)
         return result, result_null
 
-    def chunk(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
-              uint8_t[:, ::1] output_nulls, int n, Py_ssize_t repeat=1):
-        """Run once over a chunk as the matcher does, ``repeat`` times in a row (for a clock); returns how many are kept.
+    def pieces(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
+               uint8_t[:, ::1] output_nulls, int n, Py_ssize_t repeat=1):
+        """Run over ``n`` rows as the matcher does, chunk by chunk, ``repeat`` times (for a clock); returns the rows kept.
 
         Parameters
         ----------
         inputs
             Per input ``(values, nulls or None, null bit words or None, bit, stride)``.
         rows, keep, outputs, output_nulls
-            As in ``predicate.run``; each may be None. With ``repeat`` the same rows are kept again and again.
+            As in ``predicate.run``; each may be None. ``rows`` and outputs are for one chunk only. With ``repeat`` all
+            rows count each time.
         """
-        cdef Py_ssize_t j
+        cdef Py_ssize_t j, k, first
         cdef const int64_t[::1] view
         cdef const uint8_t[::1] mask
+        cdef Input* bases = <Input*>calloc(max(1, self.code.n_inputs), sizeof(Input))
         cdef int64_t* outs[64]
         cdef uint8_t* out_nulls[64]
-        cdef int kept = 0
+        cdef int m, kept = 0
         cdef const int32_t* picked = NULL
-        cdef uint8_t* kept_rows = NULL
-        if not 0 < n <= CHUNK or len(inputs) != self.code.n_inputs:
-            raise ValueError(f"expected 1 to {CHUNK} rows and {self.code.n_inputs} inputs")
-        for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
-            view = values.view(np.int64)
-            self.inputs[j].data = &view[0]
-            self.inputs[j].nulls = NULL
-            self.inputs[j].bits = NULL
-            if nulls is not None:
-                mask = nulls
-                self.inputs[j].nulls = &mask[0]
-            if bits is not None:
-                view = bits
-                self.inputs[j].bits = &view[0]
-            self.inputs[j].bit = bit
-            self.inputs[j].stride = stride
-        if rows is not None:
-            picked = &rows[0]
-        if keep is not None:
-            kept_rows = &keep[0]
-        if outputs is not None:
-            for j in range(outputs.shape[0]):
-                outs[j], out_nulls[j] = &outputs[j, 0], &output_nulls[j, 0]
-        with nogil:
-            for j in range(repeat):
-                kept = run(self.vm, &self.code, self.inputs, picked, n, kept_rows, outs, out_nulls, 0)
+        cdef uint8_t* alive = NULL
+        cdef uint8_t* counted
+        try:
+            if n < 1 or len(inputs) != self.code.n_inputs or (n > CHUNK and (rows is not None or outputs is not None)):
+                raise ValueError(f"expected {self.code.n_inputs} inputs, and 1 to {CHUNK} rows with outputs or selected rows")
+            for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
+                view = values.view(np.int64)
+                bases[j].data = &view[0]
+                if nulls is not None:
+                    mask = nulls
+                    bases[j].nulls = &mask[0]
+                if bits is not None:
+                    view = bits
+                    bases[j].bits = &view[0]
+                bases[j].bit = bit
+                bases[j].stride = stride
+            if rows is not None:
+                picked = &rows[0]
+            if outputs is not None:
+                for j in range(outputs.shape[0]):
+                    outs[j], out_nulls[j] = &outputs[j, 0], &output_nulls[j, 0]
+            if keep is not None:
+                alive = &keep[0]
+            with nogil:
+                for j in range(repeat):
+                    if alive != NULL and repeat > 1:
+                        memset(alive, 1, n)
+                    kept = 0
+                    first = 0
+                    while first < n:
+                        m = min(CHUNK, n - <int>first)
+                        for k in range(self.code.n_inputs):
+                            self.inputs[k] = bases[k]
+                            if bases[k].stride:
+                                self.inputs[k].data += first
+                                if bases[k].nulls != NULL:
+                                    self.inputs[k].nulls += first
+                                if bases[k].bits != NULL:
+                                    self.inputs[k].bits += first
+                        counted = alive
+                        if alive != NULL:
+                            counted += first
+                        kept += run(self.vm, &self.code, self.inputs, picked, m, counted, outs, out_nulls, 0)
+                        first += m
+        finally:
+            free(bases)
         return kept
 
 

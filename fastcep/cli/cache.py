@@ -30,10 +30,10 @@ def info(*, json: bool) -> None:
         print(_json.dumps(facts))
         return
     print(f"folder   {facts['folder']}")
-    print(f"kernels  {facts['kernels']:,} in {facts['bytes']:,} bytes; {facts['stale']:,} are stale, compiled by another")
-    print("         version or for another processor, and go when the folder grows too large")
-    if facts["failed"] or facts["refused"]:
-        print(f"         {facts['failed']:,} could not be compiled, {facts['refused']:,} files are damaged or foreign")
+    print(f"kernels  {facts['kernels']:,} in {facts['bytes']:,} bytes")
+    print(f"stale    {facts['stale']:,}: by another version or for another processor; they go when the folder is full")
+    print(f"failed   {facts['failed']:,}: could not be compiled")
+    print(f"refused  {facts['refused']:,}: damaged or foreign files")
     if facts["versions"]:
         table = Table("kernels", "bytes", "fastcep", "numba", "llvm", "processor", "")
         for entry in facts["versions"]:

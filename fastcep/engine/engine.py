@@ -208,12 +208,7 @@ class Engine:
     # ------------------------------------------------------------------- run
 
     def compile(self, timeout: str | timedelta = "30s") -> bool:
-        """Wait until the generated kernels are in use (they come by themselves, but later).
-
-        Parameters
-        ----------
-        timeout
-            How long to wait at most.
+        """Wait, at most for ``timeout``, until the generated kernels are in use; they come by themselves, but later.
 
         Returns
         -------

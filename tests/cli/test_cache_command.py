@@ -36,7 +36,7 @@ def test_info_counts_current_stale_failed_and_refused(cache: Cache) -> None:
     assert sorted((version["current"], version["kernels"]) for version in facts["versions"]) == [(False, 1), (True, 1)]
     shown = runner.invoke(app, ["cache", "info"])
     assert "kernels  2 in" in shown.stdout
-    assert "1 are stale" in shown.stdout
+    assert "stale    1:" in shown.stdout
 
 
 def test_clear_removes_all(cache: Cache) -> None:

@@ -1,4 +1,4 @@
-"""The cache of kernels: what is planted, damaged or foreign is refused before it is used; writes are whole or nothing."""
+"""The cache of kernels: what is planted, damaged or foreign is refused before use; writes are whole or nothing."""
 
 from __future__ import annotations
 

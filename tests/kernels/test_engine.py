@@ -24,16 +24,17 @@ SCHEMA = fc.Schema(
     time_unit="ns",
 )
 QUERIES = {
-    "edges": "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND a.v < b.v AND b.v * 2 < c.v AND c.x - a.x > 0.2 WITHIN 40ns "
+    "edges": "SEQ(A a, B b, C c) WHERE a.k = b.k AND a.v < b.v AND b.v * 2 < c.v AND c.x - a.x > 0.2 WITHIN 40ns "
     "RETURN a.v + c.v AS total, b.x / c.x AS ratio",
-    "lost": "PATTERN SEQ(A a, B b) WHERE a.v < 5 AND a.v // b.v < 3 AND a.v * b.v != 6 WITHIN 20ns RETURN a.v * b.v AS v",
-    "kleene": "PATTERN SEQ(A a, B+ r[], C c) WHERE r[i].v > a.v AND SUM(r[].v) < c.v + 9 AND r[last].x <= c.x WITHIN 10ns "
+    "lost": "SEQ(A a, B b) WHERE a.v < 5 AND a.v // b.v < 3 AND a.v * b.v != 6 WITHIN 20ns RETURN a.v * b.v AS v",
+    "kleene": "SEQ(A a, B+ r[], C c) WHERE r[i].v > a.v AND SUM(r[].v) < c.v + 9 AND r[last].x <= c.x WITHIN 10ns "
     "RETURN SUM(r[].v) AS s, AVG(r[].x) AS m, STDDEV(r[].v) AS d, MIN(r[].x) AS low",
-    "for all": "PATTERN SEQ(A a, B{2,4} r[], C c) WHERE r[i+1].v != r[i].v AND r[i].x <= c.x AND r[i].v + c.v > a.v WITHIN 16ns",
-    "optional": "PATTERN SEQ(A a, B? b, C c) WHERE b.v > a.v AND c.v > b.v + 1 AND c.x != a.x WITHIN 12ns RETURN b.v AS v",
-    "strings": "PATTERN SEQ(A a, B b) WHERE a.s != b.s AND (a.p OR a.v > b.v) AND NOT a.s = 'u' WITHIN 9ns RETURN b.s AS s",
-    "computed key": "PATTERN SEQ(A a, B b, C c) WHERE a.v + b.v = c.v AND a.x = b.x AND abs(c.x) < 3.0 WITHIN 40ns",
-    "union": "PATTERN SEQ(A|B e, C c) WHERE e.v < c.v AND e.x < c.x AND e.k + c.k > 0 WITHIN 12ns RETURN e.type AS kind",
+    "for all": "SEQ(A a, B{2,4} r[], C c) WHERE r[i+1].v != r[i].v AND r[i].x <= c.x AND r[i].v + c.v > a.v "
+    "WITHIN 16ns",
+    "optional": "SEQ(A a, B? b, C c) WHERE b.v > a.v AND c.v > b.v + 1 AND c.x != a.x WITHIN 12ns RETURN b.v AS v",
+    "strings": "SEQ(A a, B b) WHERE a.s != b.s AND (a.p OR a.v > b.v) AND NOT a.s = 'u' WITHIN 9ns RETURN b.s AS s",
+    "computed key": "SEQ(A a, B b, C c) WHERE a.v + b.v = c.v AND a.x = b.x AND abs(c.x) < 3.0 WITHIN 40ns",
+    "union": "SEQ((A|B) e, C c) WHERE e.v < c.v AND e.x < c.x AND e.k + c.k > 0 WITHIN 12ns RETURN e.type AS kind",
 }
 
 
@@ -61,7 +62,7 @@ def result(engine: fc.Engine, query: Any, data: list[Any]) -> tuple[str, int]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = fc.parse(QUERIES[name], SCHEMA, name="q")
+    query = fc.parse(f"PATTERN {QUERIES[name]}", SCHEMA, name="q")
     generated = fc.Engine(query)
     assert generated.compile("120s"), generated.metrics()["kernels"]
     monkeypatch.setenv("FASTCEP_JIT", "0")

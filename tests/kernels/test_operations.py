@@ -53,9 +53,11 @@ def programs() -> dict[str, tuple[Program, str]]:
             for value in (POOLS[kind][1], None) if kind != "n" else (0,):
                 changed = [*operands[:number], const(value, operands[number].dtype), *operands[number + 1 :]]
                 found[f"{name} {kinds} {number}={value}"] = program_of(Op(name, result, tuple(changed))), kinds
-    mixed = Op("select", "i", (Op("lt_i", "b", (leaf(0, "i"), leaf(1, "i"))), Op("not", "b", (leaf(2, "b"),)), leaf(1, "i")))
+    less = Op("lt_i", "b", (leaf(0, "i"), leaf(1, "i")))
+    mixed = Op("select", "i", (less, Op("not", "b", (leaf(2, "b"),)), leaf(1, "i")))
     found["bool beside int"] = program_of(mixed), "iib"
-    found["float by bits"] = program_of(Op("select", "f", (leaf(0, "b"), leaf(1, "f"), Op("neg_f", "f", (leaf(1, "f"),))))), "bf"
+    bits = Op("select", "f", (leaf(0, "b"), leaf(1, "f"), Op("neg_f", "f", (leaf(1, "f"),))))
+    found["float by bits"] = program_of(bits), "bf"
     return found
 
 

@@ -1,4 +1,4 @@
-"""Many processes that start at once with an empty cache: every one finds the right matches and, in the end, its kernels."""
+"""Many processes that start at once with an empty cache: each finds the right matches and, in the end, its kernels."""
 
 from __future__ import annotations
 

@@ -19,11 +19,13 @@ import fastcep as fc
 from fastcep.kernels import background, service
 from fastcep.kernels.background import Background
 from fastcep.kernels.cache import Cache, CacheError
+from fastcep.kernels.generate import PARAMETERS
 from fastcep.kernels.identity import key_of
 
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64"} for name in "AB"}, time="ts", type="type",
                    time_unit="ns")  # fmt: skip
-QUERY = "PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.v < b.v AND a.x * 2.0 < b.x AND b.v > 3 WITHIN 100ns RETURN a.v + b.v AS s"
+WHERE = "a.k = b.k AND a.v < b.v AND a.x * 2.0 < b.x AND b.v > 3"
+QUERY = f"PATTERN SEQ(A a, B b) WHERE {WHERE} WITHIN 100ns RETURN a.v + b.v AS s"
 EVENTS = {
     "type": ["A", "A", "B", "A", "B", "B"],
     "ts": [1, 2, 3, 4, 5, 6],
@@ -160,7 +162,7 @@ def test_a_killed_compiler_costs_one_kernel_and_no_error(folder: Path) -> None:
 
 
 def test_source_that_does_not_compile_is_remembered(folder: Path) -> None:
-    bad = "def kernel(inputs, constants, zeros, rows, n, keep, outputs, output_nulls, offset, counter):\n    return nope(n)\n"
+    bad = f"def kernel({PARAMETERS}):\n    return nope(n)\n"
     key = key_of(bad)
     Cache(folder)
     compiler = background.BACKGROUND
@@ -216,7 +218,8 @@ def run(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[s
 
 SCRIPT = f"""
 import sys, fastcep as fc
-schema = fc.Schema({{n: {{"k": "int64", "v": "int64", "x": "float64"}} for n in "AB"}}, time="ts", type="type", time_unit="ns")
+types = {{n: {{"k": "int64", "v": "int64", "x": "float64"}} for n in "AB"}}
+schema = fc.Schema(types, time="ts", type="type", time_unit="ns")
 engine = fc.Engine(fc.parse({QUERY!r}, schema))
 """
 

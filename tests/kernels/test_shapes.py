@@ -118,7 +118,9 @@ def draw_chunk(shape: Shape, seed: int, n: int, nulls: float) -> Chunk:
         return made
 
     gathers = WAYS[shape.way][0] in ("outputs", "column")
-    rows = sorted(draw.choice(n, size=max(1, n * 2 // 3), replace=False).tolist()) if gathers and n > 1 else list(range(n))
+    rows = list(range(n))
+    if gathers and n > 1:
+        rows = sorted(draw.choice(n, size=max(1, n * 2 // 3), replace=False).tolist())
     one_event = WAYS[shape.way][2] in ("out",) or WAYS[shape.way][0] in ("predicate", "outputs")
     b = [row()] if one_event else [row() for _ in range(n)]
     return Chunk([row() for _ in range(n)], b, rows, (draw.random(len(rows)) < 0.8).astype(int).tolist())
@@ -156,12 +158,12 @@ def engine_side(shape: Shape, chunk: Chunk, address: int) -> tuple[Any, ...]:
     rows = np.array(chunk.rows, np.int32) if role in ("outputs", "column") else None
     if shape.filters:
         keep = np.array(chunk.keep, np.uint8)
-        kept = evaluator.chunk(inputs, rows, keep, None, None, n)
+        kept = evaluator.pieces(inputs, rows, keep, None, None, n)
         if kept == 0:  # the interpreter ends before it has cleared the bytes
             keep[:] = 0
         return keep.tolist(), kept, evaluator.arithmetic_nulls
     out, null = np.zeros((1, n), np.int64), np.ones((1, n), np.uint8)
-    evaluator.chunk(inputs, rows, None, out, null, n)
+    evaluator.pieces(inputs, rows, None, out, null, n)
     out[null == 1] = 0
     return out[0].tolist(), null[0].tolist(), evaluator.arithmetic_nulls
 
@@ -209,7 +211,7 @@ def event(row: Row) -> naive.Event:
 
 
 def agree(shape: Shape, one: tuple[Any, ...], other: tuple[Any, ...], exact: bool) -> None:
-    """Equal in kept rows or nulls and counts; values by bits, NaN to NaN, against the reference within 1e-12 if not exact."""
+    """Equal in kept rows or nulls and counts; values by bits, NaN to NaN, within 1e-12 if not exact."""
     if shape.filters or one[1:] != other[1:] or one[0] == other[0]:
         assert one == other, str(shape)
         return
@@ -251,7 +253,8 @@ def test_shapes_over_any_data(compiled: dict[Any, int], monkeypatch: pytest.Monk
 
 def test_list_is_long_and_covers_what_conditions_compile_to() -> None:
     assert len(set(SHAPES)) >= 200
-    used = {program.code[at] for shape in SHAPES for program in [parts(shape)[1]] for at in range(0, len(program.code), WIDTH)}
+    codes = [parts(shape)[1].code for shape in SHAPES]
+    used = {code[at] for code in codes for at in range(0, len(code), WIDTH)}
     inner = {"guard", "select", "known_i", "known_f", "key_f", "stddev"} | {n for n in CODE if n.startswith("agg_")}
     assert {name for name, number in CODE.items() if number not in used} == inner, "those are in test_operations.py"
     ways = {shape.way for shape in SHAPES}
