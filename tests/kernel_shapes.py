@@ -121,7 +121,7 @@ def _in_turn() -> list[Shape]:
     values = [*INTEGERS, *FLOATS, *FUNCTIONS]
     parts: list[tuple[tuple[str, ...], bool]] = [((text,), True) for text in conditions]
     parts += [((text,), False) for text in values]
-    parts += [(texts, True) for texts in SEVERAL for _ in _FILTERING]
+    parts += [(texts, True) for texts in SEVERAL for _ in range(2)]
     parts += [((text,), filters) for text, filters in generated(24)]
     shapes = []
     for number, (texts, filters) in enumerate(parts):

@@ -1,8 +1,7 @@
 """The compiling process: ``python -m fastcep.kernels`` reads a job from standard input and fills the cache.
 
 The job is one JSON object ``{"folder": …, "sources": {key: source}}``. Each kernel is reported by a line on standard
-output: ``start KEY``, then ``done KEY`` or ``failed KEY reason``. It works at low priority, one process a folder at a
-time.
+output: ``start KEY``, then ``done KEY`` or ``failed KEY reason``. One process a folder works at a time.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ _LONGEST = 900
 
 def main() -> int:
     """Do the job; returns the exit code."""
-    with suppress(OSError, AttributeError):
-        os.nice(10)
     with suppress(AttributeError):
         signal.alarm(_LONGEST)
     job: dict[str, Any] = json.load(sys.stdin)

@@ -9,8 +9,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+#: Priority of the compiling process: what serves the stream goes first.
+_NICE = 15
 
 
 class Background:
@@ -20,6 +24,8 @@ class Background:
     ----------
     news
         Counts the kernels reported so far, so that a reader knows cheaply whether to look again.
+    finished
+        Keys whose kernel was put into the cache.
     failed
         Why a kernel is not there, by key. It is not tried again in this process.
     trouble
@@ -30,6 +36,7 @@ class Background:
         self.news = 0
         self.trouble = ""
         self._lock = threading.Lock()
+        self.finished: set[str] = set()
         self.failed: dict[str, str] = {}
         self._queue: dict[Path, dict[str, str]] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,6 +58,7 @@ class Background:
             new = {key: text for key, text in sources.items() if key not in running and key not in self.failed}
             if new:
                 self._queue.setdefault(folder, {}).update(new)
+                self.finished -= set(new)
         self.poll()
 
     def poll(self) -> int:
@@ -71,11 +79,11 @@ class Background:
 
     def _start(self, folder: Path, sources: dict[str, str]) -> None:
         self._folder, self._job, self._started, self._read = folder, sources, "", 0
-        self._report = tempfile.TemporaryFile()  # noqa: SIM115 – closed when the process has ended
-        with tempfile.TemporaryFile() as job:
-            job.write(json.dumps({"folder": str(folder), "sources": sources}).encode())
-            job.seek(0)
-            try:
+        try:
+            self._report = tempfile.TemporaryFile()  # noqa: SIM115 – closed when the process has ended
+            with tempfile.TemporaryFile() as job:
+                job.write(json.dumps({"folder": str(folder), "sources": sources}).encode())
+                job.seek(0)
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.kernels"],
                     stdin=job,
@@ -85,9 +93,11 @@ class Background:
                     env=_environment(),
                     start_new_session=True,
                 )
-            except OSError as error:
-                self._give_up(f"cannot start {sys.executable}: {error.strerror}")
-                self._close()
+            with suppress(OSError, AttributeError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        except OSError as error:
+            self._give_up(f"cannot start {sys.executable}: {error.strerror}")
+            self._close()
 
     def _take_report(self) -> None:
         assert self._report is not None
@@ -110,6 +120,8 @@ class Background:
                 self.news += 1
                 if word == "failed":
                     self.failed[key] = reason
+                else:
+                    self.finished.add(key)
 
     def _end(self, code: int) -> None:
         """The process has ended: what it did not report has failed where it crashed, the rest is tried again."""
@@ -121,7 +133,7 @@ class Background:
             self.news += 1
             if self._job:
                 self._queue.setdefault(self._folder, {}).update(self._job)
-        else:
+        elif self._job:
             self._give_up(f"the compiling process ended with code {code}")
         self._close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any
 
 from fastcep._core.predicate import SYMBOLS
@@ -9,6 +11,17 @@ from fastcep._core.predicate import SYMBOLS
 #: What has been loaded, by key. Code is never unloaded: its address may be in use, and it is small and shared.
 _addresses: dict[str, int] = {}
 _linker: Any = None
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Free the lock in the child of a fork: the thread that may have held it is not there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def loaded(key: str) -> int | None:
@@ -28,6 +41,13 @@ def prepare() -> None:
 
 def load(kernels: dict[str, tuple[str, bytes]]) -> dict[str, int]:
     """Load ``{key: (symbol, object code)}`` and return the addresses by key."""
+    if not kernels:
+        return {}
+    with _lock:
+        return _load(kernels)
+
+
+def _load(kernels: dict[str, tuple[str, bytes]]) -> dict[str, int]:
     global _linker
     import llvmlite.binding as llvm
 

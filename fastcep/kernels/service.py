@@ -50,6 +50,7 @@ class Kernels:
         self._missing: set[str] = set()
         self._ready: dict[Task, int] = {}
         self._seen = -1
+        self._submitted = False
         self._off = "" if os.environ.get("FASTCEP_JIT") != "0" else "FASTCEP_JIT=0"
         self._errors: set[str] = set()
         tasks = list(dict.fromkeys(task for user in users for task in user.tasks))
@@ -62,8 +63,8 @@ class Kernels:
         except CacheError as error:
             self._turn_off(str(error), warn=True)
             return
-        except (PackageNotFoundError, ImportError) as error:
-            self._turn_off(f"Numba cannot be used: {error}", warn=True)
+        except (PackageNotFoundError, ImportError, OSError) as error:
+            self._turn_off(f"LLVM cannot be used: {error}", warn=True)
             return
         self._missing = set(self._tasks)
         self._take()
@@ -73,6 +74,7 @@ class Kernels:
             if reason is not None:
                 self._turn_off(reason, warn=False)
             else:
+                self._submitted = True
                 BACKGROUND.submit(self._cache.folder, missing)
         self.swap()
 
@@ -112,24 +114,33 @@ class Kernels:
 
     def _take(self) -> None:
         """Load what the cache has of the missing kernels."""
-        found = {}
-        for key in self._missing:
+        found, addresses = {}, {}
+        for key in sorted(self._missing):
             if (address := loaded(key)) is not None:
-                self._ready.update(dict.fromkeys(self._tasks[key], address))
-                continue
-            reason = BACKGROUND.failed.get(key)
-            entry = None if reason is not None else self._cache.get(key)
-            if entry is not None and not entry.error:
+                addresses[key] = address
+            elif key in BACKGROUND.failed:
+                self._fail(key, BACKGROUND.failed[key])
+            elif (entry := self._cache.get(key)) is not None and entry.error:
+                self._fail(key, entry.error)
+            elif entry is not None:
                 found[key] = (entry.symbol, entry.code)
-            elif reason is not None or entry is not None:
-                self._failed += len(self._tasks.pop(key))
-                self._errors.add(reason if entry is None and reason is not None else entry.error if entry else "")
-        if found:
-            for key, address in load(found).items():
-                self._ready.update(dict.fromkeys(self._tasks[key], address))
-        self._missing = {key for key in self._missing & set(self._tasks) if loaded(key) is None}
+            elif self._submitted and key in BACKGROUND.finished:
+                self._fail(key, "its file has gone from the cache")
+        try:
+            addresses |= load(found)
+        except RuntimeError as error:
+            for key in found:
+                self._fail(key, f"cannot load: {error}")
+        for key, address in addresses.items():
+            self._ready.update(dict.fromkeys(self._tasks[key], address))
+        self._missing -= set(addresses)
         if BACKGROUND.trouble:
             _warn(BACKGROUND.trouble)
+
+    def _fail(self, key: str, reason: str) -> None:
+        self._failed += len(self._tasks[key])
+        self._errors.add(reason)
+        self._missing.discard(key)
 
     def wait(self, nanoseconds: int) -> bool:
         """Swap until no kernel is missing, or the time is over; returns whether every program is generated code."""
