@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import fastcep as fc
-from bench.queries import QUERIES, SCHEMA, store
+from bench.queries import QUERIES, SCHEMA, events, store
 from fastcep._core.evaluate import CHUNK_ROWS, Evaluator
 from fastcep.datasets import write_ds1_csv
 from fastcep.kernels import Kernels
@@ -35,6 +35,14 @@ COLD = "\n".join(
 DOCUMENT = "STREAM TIME 3 UNIT us TYPE 0 NO HEADER\n" + "".join(
     f"EVENT {name} (ID int64 FROM 1, V int64 FROM 2)\n" for name in "ABCD"
 )
+
+
+#: Queries whose time goes into conditions: inequalities over whole buckets.
+WHOLE = {
+    "inequalities": "PATTERN SEQ(A a, B b) WHERE a.V * 3 < b.V AND a.ID + b.ID > 17 AND a.V != b.ID WITHIN 20ms",
+    "keyed": "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.V < b.V AND b.V * 2 < c.V AND c.V - a.V > 3 "
+    "WITHIN 1ms",
+}
 
 
 class Predicate:
@@ -95,6 +103,28 @@ def speed() -> dict[str, Any]:
     return rows
 
 
+def end_to_end() -> dict[str, Any]:
+    """CPU seconds of a whole query over 500,000 events in memory, by tier, medians of interleaved passes."""
+    table = events(500_000)
+    found = {}
+    for name, text in WHOLE.items():
+        query, seconds = fc.parse(text, SCHEMA), {"0": list[float](), "1": list[float]()}
+        counts = set()
+        for jit in ["0", "1"] * 7:
+            os.environ["FASTCEP_JIT"] = jit
+            engine = fc.Engine(query)
+            assert engine.compile("60s") == (jit == "1")
+            start = time.process_time()
+            counts.add(len(engine.process(table)))
+            seconds[jit].append(time.process_time() - start)
+        assert len(counts) == 1
+        slow, fast = (statistics.median(seconds[jit]) for jit in "01")
+        figures = {"tier_0": round(slow, 3), "tier_1": round(fast, 3), "ratio": round(slow / fast, 2)}
+        found[name] = {"query": text, **figures}
+        print(f"{name}: tier 0 {slow:.3f} s, tier 1 {fast:.3f} s, ratio {slow / fast:.2f}")
+    return found
+
+
 def start_up(folder: Path) -> dict[str, Any]:
     """Seconds until a query's kernels are in use, cold (compiled) and warm (loaded in another process)."""
     code = f"""
@@ -129,10 +159,10 @@ print(made, time.perf_counter() - start, engine.metrics()["kernels"]["total"])
 
 def first_match(folder: Path) -> dict[str, Any]:
     """Seconds of ``fastcep run`` on 10,000 events, process start to exit, by state of the cache."""
-    query, events = folder / "cold.cep", folder / "events.csv"
+    query, csv = folder / "cold.cep", folder / "events.csv"
     query.write_text(DOCUMENT + COLD)
-    write_ds1_csv(events, 10_000, 7)
-    command = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(events), "--json"]
+    write_ds1_csv(csv, 10_000, 7)
+    command = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(csv), "--json"]
     found: dict[str, Any] = {}
     for name, passes in (("cold", 7), ("warm", 7), ("off", 7)):
         times = []
@@ -168,6 +198,7 @@ def main() -> None:
             "chunk_rows": CHUNK_ROWS,
             "predicate": PREDICATE,
             "nanoseconds_per_row": speed(),
+            "cpu_seconds_of_queries": end_to_end(),
             "seconds_for_q1": start_up(folder / "start"),
             "seconds_of_fastcep_run": first_match(folder),
         }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -249,6 +252,22 @@ def any_data(shape: Shape, seed: int, n: int, nulls: float, counter: Counter) ->
 
 def test_shapes_over_any_data(compiled: dict[Any, int], monkeypatch: pytest.MonkeyPatch) -> None:
     any_data(counter=Counter(monkeypatch))
+
+
+def test_every_kernel_loads_without_numba(compiled: dict[Any, int], kernels: Path) -> None:
+    """A symbol that only Numba has would end this process."""
+    code = """
+import sys
+from pathlib import Path
+from fastcep.kernels.cache import Cache
+from fastcep.kernels.load import load
+found = {e.key: (e.symbol, e.code) for _, _, e in Cache(Path(sys.argv[1])).entries() if e is not None and not e.error}
+print(len(found) == len(load(found)) >= 200, "numba" in sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(fc.__file__).parent.parent)}
+    command = [sys.executable, "-c", code, str(kernels)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "True False\n", "")
 
 
 def test_list_is_long_and_covers_what_conditions_compile_to() -> None:
