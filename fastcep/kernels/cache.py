@@ -159,7 +159,10 @@ class Cache:
             return None
         mac, content = data[len(MAGIC) : len(MAGIC) + _MAC], data[len(MAGIC) + _MAC :]
         if not hmac.compare_digest(mac, self._mac(content)):
-            return None
+            with suppress(OSError):
+                self._secret = self._read_secret()  # another process may have replaced a damaged one
+            if not hmac.compare_digest(mac, self._mac(content)):
+                return None
         end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
         facts: dict[str, Any] = json.loads(content[_LENGTH:end])
         return Entry(code=content[end:], **facts)
@@ -176,21 +179,21 @@ class Cache:
     def _read_secret(self) -> bytes:
         """The folder's secret; made at first use, made anew when it is damaged or others could read it."""
         path = self.folder / "secret"
-        for _ in range(3):
+        for attempt in range(3):
             found = _read_private(path, secret=True)
             if found is not None and len(found) == 32:
                 return found
-            if found is None and not path.is_symlink() and not path.exists():
-                temporary = self.folder / f"{secrets.token_hex(8)}.tmp"
-                try:
-                    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                        file.write(secrets.token_bytes(32))
-                    with suppress(FileExistsError):
-                        os.link(temporary, path)  # fails if another process was first: then its secret holds
-                finally:
-                    _remove(temporary)
-            else:
+            if attempt:  # it was there, also for the second time, and is no secret
                 self._write(path, secrets.token_bytes(32))
+                continue
+            temporary = self.folder / f"{secrets.token_hex(8)}.tmp"
+            try:
+                with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(secrets.token_bytes(32))
+                with suppress(FileExistsError):
+                    os.link(temporary, path)  # fails if another process was first: then its secret holds
+            finally:
+                _remove(temporary)
         raise CacheError(f"cannot read {path}; remove it")
 
 

@@ -435,7 +435,7 @@ def test_metrics_of_a_hand_example() -> None:
     assert set(state) == {
         "events", "relevant_events", "matches", "matches_by_query", "rows_visited", "rows_created",
         "live_partial_matches", "peak_partial_matches", "stored_rows", "keys", "strings", "arithmetic_nulls",
-        "memory_bytes",
+        "memory_bytes", "kernels",
     }  # fmt: skip
     assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
     assert state["matches_by_query"] == {"query": 2}

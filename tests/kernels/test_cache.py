@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,21 @@ def test_a_secret_that_others_could_read_is_replaced(cache: Cache) -> None:
     Cache(cache.folder)
     assert secret.read_bytes() != before
     assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_processes_that_make_the_secret_at_once_agree(tmp_path: Path) -> None:
+    for number in range(20):
+        with ThreadPoolExecutor(8) as threads:
+            caches = list(threads.map(Cache, [tmp_path / str(number)] * 8))
+        for cache in caches:
+            cache.put(ENTRY)
+            assert [other.get(KEY) for other in caches] == [ENTRY] * 8
+
+
+def test_a_secret_replaced_meanwhile_is_read_again(cache: Cache) -> None:
+    (cache.folder / "secret").write_bytes(b"damaged")
+    Cache(cache.folder).put(ENTRY)
+    assert cache.get(KEY) == ENTRY
 
 
 def test_a_full_disk_leaves_nothing_half_written(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,28 +33,28 @@ def query(number: int) -> Any:
     return fc.parse(text, SCHEMA, name=f"q{number}")
 
 
-def worker(numbers: list[int], wait: bool) -> tuple[list[int], list[int], bool]:
-    """Matches of each query with tier 0 (mostly) and, if waited for, with generated kernels."""
+def worker(numbers: list[int], wait: bool) -> tuple[list[int], list[int], bool, str]:
+    """Matches of each query with tier 0 (mostly) and, if waited for, with generated kernels; what became of those."""
     engine = fc.Engine([query(number) for number in numbers])
     first = engine.process(DATA)
     counts = [len(first.query(f"q{number}")) for number in numbers]
     ready = engine.compile("300s") if wait else False
     later = engine.process({**DATA, "ts": [time + 1000 for time in DATA["ts"]]})
-    return counts, [len(later.query(f"q{number}")) for number in numbers], ready
+    return counts, [len(later.query(f"q{number}")) for number in numbers], ready, str(engine.metrics()["kernels"])
 
 
 def start_together(method: str, processes: int, queries: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("FASTCEP_CACHE_DIR", str(folder / method))
     numbers = list(range(queries))
     monkeypatch.setenv("FASTCEP_JIT", "0")
-    expected, _, _ = worker(numbers, False)
+    expected, *_ = worker(numbers, False)
     assert min(expected) > 0
     monkeypatch.setenv("FASTCEP_JIT", "1")
     with multiprocessing.get_context(method).Pool(processes) as pool:
         results = pool.starmap(worker, [(numbers, True)] * processes, chunksize=1)
-    for before, after, ready in results:
+    for before, after, ready, state in results:
         assert before == after == expected
-        assert ready
+        assert ready, state
     files = list((folder / method).iterdir())
     assert not [path for path in files if path.suffix == ".tmp"]
     kernels = len([path for path in files if path.suffix == ".kernel"])
