@@ -13,6 +13,7 @@ from numba.core import compiler
 from numba.core.registry import cpu_target
 
 from fastcep.kernels.generate import PARAMETERS
+from fastcep.kernels.identity import processor
 from fastcep.kernels.load import prepare
 from fastcep.kernels.primitives import INT, POINTER, WORDS
 
@@ -64,12 +65,13 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
 
 def target_machine() -> Any:
     """Code for the processor here, which may be loaded anywhere in memory."""
+    cpu, features = processor()
     target = llvm.Target.from_default_triple()
     # As Numba does. Position-independent x86 code finds constants by a table that the linker keeps for one object.
     x86 = target.triple.startswith(("x86_64", "i386", "i686"))
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=cpu,
+        features=features,
         opt=3,
         reloc="static" if x86 else "default",
         codemodel="jitdefault",

@@ -17,16 +17,27 @@ def identity() -> dict[str, str]:
     words = hashlib.blake2b(digest_size=8)
     for name in ("primitives.py", "compile.py"):
         words.update(pkgutil.get_data("fastcep.kernels", name) or b"")
-    features = hashlib.blake2b(llvm.get_host_cpu_features().flatten().encode(), digest_size=8)
+    cpu, features = processor()
     return {
         "fastcep": _fastcep(),
         "words": words.hexdigest(),
         "numba": version("numba"),
         "llvmlite": version("llvmlite"),
         "llvm": ".".join(map(str, llvm.llvm_version_info)),
-        "cpu": llvm.get_host_cpu_name(),
-        "features": features.hexdigest(),
+        "cpu": cpu,
+        "features": hashlib.blake2b(features.encode(), digest_size=8).hexdigest(),
     }
+
+
+def processor() -> tuple[str, str]:
+    """LLVM's name and features of this CPU; features "" where LLVM cannot tell them, the name then decides."""
+    import llvmlite.binding as llvm
+
+    try:
+        features = llvm.get_host_cpu_features().flatten()
+    except RuntimeError:
+        features = ""
+    return llvm.get_host_cpu_name(), features
 
 
 def _fastcep() -> str:
