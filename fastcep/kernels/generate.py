@@ -149,7 +149,7 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
             null = loop.cached(f"m{number}", f"load_b(n{number}, {row})")
         return Value("x", null, lambda kind: loop.cached(f"a{number}{kind}", f"load_{kind}(d{number}, {row})"))
 
-    for position, (name, destination, operands) in enumerate(instructions):
+    for name, destination, operands in instructions:
         if name == "end":
             break
         if name in EXPENSIVE and filters and not loop.nested:
@@ -171,7 +171,8 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
         else:
             operation = OPERATIONS.get(name)
             if operation is None:
-                raise NotImplementedError(f"operation {name} at {position}")
+                what = "a function of the user's" if name == "call" else f"operation {name}"
+                raise NotImplementedError(f"{what}; bytecode serves these conditions")
             taken = operands[: len(signature(operation).parameters) - 1]
             registers[destination] = operation(loop, *(registers[number] for number in taken))
     if filters:

@@ -78,14 +78,14 @@ def expected() -> pa.Table:
 def test_cold_then_swapped_then_warm(folder: Path) -> None:
     cold = engine()
     state = cold.metrics()["kernels"]
-    assert (state["generated"], state["pending"]) == (0, state["total"]) == (0, 5)
+    assert (state["generated"], state["pending"]) == (0, state["total"]) == (0, 4)
     assert cold.process(EVENTS).to_arrow() == expected(), "tier 0 serves meanwhile"
     assert cold.compile("60s")
-    assert cold.metrics()["kernels"] == {"total": 5, "generated": 5, "pending": 0, "failed": 0, "reason": None}
+    assert cold.metrics()["kernels"] == {"total": 4, "generated": 4, "pending": 0, "failed": 0, "reason": None}
     later = {**EVENTS, "ts": [time + 1000 for time in EVENTS["ts"]]}
     assert len(cold.process(later)) == expected().num_rows
     warm = engine()
-    assert warm.metrics()["kernels"]["generated"] == 5, "at once, from the folder"
+    assert warm.metrics()["kernels"]["generated"] == 4, "at once, from the folder"
     assert warm.process(EVENTS).to_arrow() == expected()
     ended = background.BACKGROUND.process
     while background.BACKGROUND.process is not None:
@@ -107,7 +107,7 @@ def test_damaged_files_are_compiled_again(folder: Path) -> None:
         path.write_bytes(path.read_bytes()[:-1] + b"!")
     service.loaded.__closure__[0].cell_contents.clear()  # type: ignore[attr-defined]
     again = engine()
-    assert again.metrics()["kernels"]["pending"] == 5
+    assert again.metrics()["kernels"]["pending"] == 4
     assert list(folder.glob("*.kernel")) == [], "refused and removed before anything of them was loaded"
     assert again.compile("60s")
     assert again.process(EVENTS).to_arrow() == expected()
@@ -186,7 +186,7 @@ def test_a_folder_that_goes_away_is_a_warning(folder: Path, monkeypatch: pytest.
     with pytest.warns(RuntimeWarning, match="cannot start"):
         lost = engine()
         lost.compile("2s")
-    assert lost.metrics()["kernels"]["failed"] == 5
+    assert lost.metrics()["kernels"]["failed"] == 4
     assert lost.process(EVENTS).to_arrow() == expected()
 
 
@@ -234,4 +234,4 @@ def test_a_warm_start_imports_no_numba_and_exit_is_silent(folder: Path) -> None:
         "[name for name in sys.modules if name.split('.')[0] == 'numba'])",
         folder,
     )
-    assert (warm.returncode, warm.stdout, warm.stderr) == (0, "5 4 []\n", "")
+    assert (warm.returncode, warm.stdout, warm.stderr) == (0, "4 4 []\n", "")
