@@ -20,6 +20,7 @@ from fastcep.engine.matches import Matches, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.events.units import format_time as _show
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast
 
@@ -372,13 +373,6 @@ def _nanoseconds(time: object) -> int:
     if not -(2**63) <= time < 2**63:
         raise ValidationError(f"time {time} is outside of int64 nanoseconds")
     return int(time)
-
-
-def _show(time: int) -> str:
-    """A time as nanoseconds and, when it is a plausible date, as ISO text."""
-    if abs(time) < 10**17:
-        return f"{time} ns"
-    return f"{np.datetime64(time, 'ns')}Z"
 
 
 __all__ = ["Engine"]
