@@ -65,7 +65,10 @@ def _root(
 @_exit_codes()
 def run(
     file: QueryFile,
-    source: Annotated[str, typer.Option("--input", metavar="PATH|-", help="Events; - is standard input.")],
+    source: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern; - is standard input. Repeatable."),
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", metavar="PATH", help="Write all matches: .parquet, .csv or .arrow.")
     ] = None,
@@ -73,11 +76,31 @@ def run(
     batch_rows: Annotated[int, typer.Option(min=1, help="Events handed to the engine at once.")] = 65_536,
     query: QueryName = None,
     limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
+    format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    bad_rows: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where rows go that cannot be taken, as JSON lines.")
+    ] = None,
 ) -> None:
-    """Run the queries of FILE.cep over a file or standard input."""
+    """Run the queries of FILE.cep over files or standard input."""
+    from fastcep.cli.inputs import InputOptions
     from fastcep.cli.run import run as carry_out
 
-    carry_out(file, source, output=output, json=json, batch_rows=batch_rows, name=query, limit_print=limit_print)
+    inputs = InputOptions(format, delimiter, encoding, sort, bad_rows)
+    carry_out(
+        file,
+        source,
+        inputs=inputs,
+        output=output,
+        json=json,
+        batch_rows=batch_rows,
+        name=query,
+        limit_print=limit_print,
+    )
 
 
 @app.command()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.output import MatchWriter
 from fastcep.engine import Engine
 from fastcep.errors import ValidationError
-from fastcep.io import open_source
 from fastcep.query import parse_document
 
 if TYPE_CHECKING:
@@ -136,22 +136,25 @@ def _progress(console: Console) -> Iterator[_Progress]:
 
 def run(
     file: Path,
-    source: str,
+    sources: Sequence[str],
     *,
+    inputs: InputOptions | None = None,
     output: Path | None = None,
     json: bool = False,
     batch_rows: int = 65_536,
     name: str | None = None,
     limit_print: int = 10,
 ) -> Summary:
-    """Run the queries of ``file`` over ``source`` and print the first matches and a summary.
+    """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
     Parameters
     ----------
     file
         The ``.cep`` file.
-    source
-        Path of the events, ``-`` for standard input.
+    sources
+        Paths of the events, one after the other; ``-`` is standard input.
+    inputs
+        How they are read; None for the defaults.
     output
         Where to write all matches, see `MatchWriter`.
     json
@@ -197,17 +200,19 @@ def run(
                 progress(summary, perf_counter() - start)
 
         start = perf_counter()
-        first_row = 0
-        for batch in open_source(source, schema, chunk_rows=batch_rows):
-            matches = engine.process(batch, origin=source, first_row=first_row)
-            first_row += batch.num_rows
+        source = stack.enter_context((inputs or InputOptions()).open(sources, schema, batch_rows))
+        for matches in feed(engine, source):
+            summary.bad_rows = source.bad_rows
             take(matches)
+        summary.bad_rows = source.bad_rows
         take(engine.flush())
         summary.stop(perf_counter() - start)
     if json:
         print(summary.as_json())
     else:
         _print_summary(summary)
+        if summary.bad_rows and inputs is not None:
+            print(f"{summary.bad_rows:,} bad rows in {inputs.bad_rows}")
     return summary
 
 

@@ -17,7 +17,6 @@ from fastcep.events.convert import (
     from_numpy,
     int64_values,
     is_text,
-    null_bytes,
     number_column,
     plain,
     time_column,
@@ -182,7 +181,8 @@ def as_table(data: Any, origin: str) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if callable(getattr(data, "to_table", None)) and isinstance(getattr(data, "schema", None), pa.Schema):
-        return data.to_table()  # a pyarrow data set
+        table: pa.Table = data.to_table()  # of a pyarrow data set
+        return table
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
@@ -282,7 +282,7 @@ def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16
     if schema.other_types == "error" and unknown.any():
         known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
         place.refuse(
-            unknown, lambda index: f"event type {array[index].as_py()!r}", "a declared one",
+            unknown, lambda index: f"undeclared event type {array[index].as_py()!r}", "a declared one",
             lambda index: f'declare it or set other_types="ignore"{suggestion(array[index].as_py(), known)}',
         )  # fmt: skip
     return ids

@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from fastcep.errors import DataError, SchemaError
 from fastcep.events.units import INT64_MAX, NANOSECONDS
 
-__all__ = ["Fault", "Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column", "whole_numbers"]
+__all__ = [
+    "Fault", "Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column",
+    "whole_numbers",
+]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8] | None
@@ -288,7 +291,8 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     elif pa.types.is_timestamp(kind):
         naive = kind.tz is None
     else:
-        mend = "parse it to timestamps, or read the data with fastcep.io.open_source, which does" if is_text(kind) else "cast the column to int64"
+        parse = "parse it to timestamps, or read the data with fastcep.io.open_source, which does"
+        mend = parse if is_text(kind) else "cast the column to int64"
         raise place.schema_error(array, f"integers in {unit} or timestamps", mend)
     if naive and zone not in (None, "UTC"):
         array = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")

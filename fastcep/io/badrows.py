@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, ValidationError
 from fastcep.events.convert import from_numpy
 
 __all__ = ["BadRow", "BadRows", "Piece"]
@@ -81,14 +81,19 @@ class BadRows:
 
     Raises
     ------
-    OSError
+    ValidationError
         If the file cannot be written.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = fspath(path)
         self.count = 0
-        self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+        try:
+            self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+        except OSError as error:
+            raise ValidationError(
+                f"cannot write bad rows to {self.path!r}: {error.strerror}; give another path"
+            ) from None
 
     def add(self, rows: Iterable[BadRow]) -> None:
         """Write and count rows."""

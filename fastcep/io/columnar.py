@@ -99,7 +99,8 @@ def read_arrow(stream: ByteStream, schema: Schema, form: Format, options: Option
         head = stream.peek(8)
         if head.startswith(b"FEA1"):
             raise DataError(f"{stream.label}: is Feather version 1; write it as version 2, or as Parquet")
-        source = _Readable(stream, 8 if head.startswith(MAGIC) else 0)  # behind its mark the file format is a stream
+        # Behind its mark the file format is a stream.
+        source: Any = _Readable(stream, 8 if head.startswith(MAGIC) else 0)
         reader = pa.ipc.open_stream(source)
         layout = resolve(schema, reader.schema.names, stream.label)
     except BaseException:

@@ -39,7 +39,9 @@ def list_files(name: str, options: Options) -> Iterator[str]:
     if path.is_dir():
         found = [str(file) for file in _inside(path) if options.format or of_name(file.name)]
         if not found:
-            raise DataError(f"{name}: no file in this folder ends in {', '.join(ENDINGS)}; check the path, or say the format")
+            raise DataError(
+                f"{name}: no file in this folder ends in {', '.join(ENDINGS)}; check the path, or say the format"
+            )
         return (file for file in found if Path(file).stat().st_size)
     if not path.exists() and glob.has_magic(name):
         matching = sorted(glob.glob(name))

@@ -47,8 +47,8 @@ class _Bad(Exception):
 def read_json_lines(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
     """Open JSON lines; other fields are ignored, a field that an object does not have is null.
 
-    Parameters, results and errors are those of `fastcep.io.text.read_csv`. A column's number counts the fields of the
-    first object. The time, type and sequence columns must be in some object of the first 64 KiB.
+    Parameters, results and errors are those of `fastcep.io.text.read_csv`. A column's number counts the fields of
+    the first object. The time, type and sequence columns must be in some object of the first 64 KiB.
     """
     try:
         stream.decode(options.encoding)
@@ -68,7 +68,8 @@ def read_json_lines(stream: ByteStream, schema: Schema, form: Format, options: O
     except BaseException:
         stream.close()
         raise
-    times = [found[names[layout.numbers[layout.time]]] for found in objects if names[layout.numbers[layout.time]] in found]
+    key = names[layout.numbers[layout.time]]
+    times = [found[key] for found in objects if key in found]
     text = 2 * sum(isinstance(time, str) for time in times) > len(times)
     types = [KINDS["string" if text else "int64"] if d == "time" else KINDS[d] for d in layout.dtypes]
     parser = _Parser(layout, types)
@@ -112,8 +113,9 @@ class _Parser:
         return self._slowly([line for line in data.split(b"\n") if line.strip()])
 
     def _read(self, data: bytes) -> pa.Table:
+        source: Any = pa.py_buffer(data)
         return pj.read_json(
-            pa.py_buffer(data),
+            source,
             read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
             parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
         )

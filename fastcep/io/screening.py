@@ -42,7 +42,8 @@ def sound(piece: Piece, layout: Layout) -> Piece:
     def describe(row: int, at: int, k: int) -> BadRow:
         raw = piece.batch.column(layout.column(k))[at].cast(pa.large_binary()).as_py()
         found = repr(raw.decode("utf-8", "backslashreplace"))
-        return BadRow(layout.label, row, layout.key(k), found, "UTF-8 text", "mend the value", {str(layout.key(k)): raw})
+        values = {str(layout.key(k)): raw}
+        return BadRow(layout.label, row, layout.key(k), found, "UTF-8 text", "mend the value", values)
 
     return _parted(piece, culprits, describe)
 

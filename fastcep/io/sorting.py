@@ -27,7 +27,9 @@ KEYS = ("time", "sequence", "place")  # appended to the columns while they are s
 Keys = tuple[npt.NDArray[np.int64], ...]
 
 
-def sorted_batches(batches: Iterator[pa.RecordBatch], schema: Schema, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+def sorted_batches(
+    batches: Iterator[pa.RecordBatch], schema: Schema, limit: int | None = None
+) -> Iterator[pa.RecordBatch]:
     """Sort rows by time, then sequence number if there is one, then place in the input.
 
     Parameters

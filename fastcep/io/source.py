@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -43,8 +44,6 @@ class Source:
         After sorting, numbers count the sorted rows.
     rows_read
         Rows of the batches handed out so far.
-    bad_rows
-        How many rows went to the file of bad rows so far.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Source:
 
     @property
     def bad_rows(self) -> int:
+        """How many rows went to the file of bad rows so far."""
         return 0 if self._sink is None else self._sink.count
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -148,6 +148,10 @@ def open_source(
         paths = [fspath(item) for item in data]
     else:
         paths = []
+    if bad_rows is not None:
+        for path in paths:
+            if Path(path).exists() and Path(bad_rows).exists() and Path(path).samefile(bad_rows):
+                raise ValidationError(f"bad rows cannot go to {path!r}, which is the input; give another path")
     inputs = _Inputs(schema, options, paths, data)
     sink = BadRows(bad_rows) if bad_rows is not None else None
     path = ",".join(paths) if paths else label_of_object(data)

@@ -8,7 +8,7 @@ import io
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.io.formats import compression_of
 
 __all__ = ["DAMAGE", "STDIN", "Block", "ByteStream", "Cutter", "ahead", "blocks", "label_of", "nothing", "regular"]
@@ -80,16 +80,19 @@ class ByteStream:
         raw: Any = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115  # closed by close()
         self._close: Callable[[], None] = (lambda: None) if path == STDIN else raw.close
         self.magic: bytes = raw.read(4)
-        source = io.BufferedReader(_Joined(self.magic, raw))
         self.compression = compression_of(self.magic)
-        self._read: Callable[[int], bytes] = source.read1
-        if self.compression == "gzip":
-            self._read = gzip.GzipFile(fileobj=source).read1
-        elif self.compression == "zstd":
-            zstd: Any = pa.input_stream(source, compression="zstd")
-            self._read = lambda size: zstd.read(min(size, SLICE))
         self._decoder: codecs.IncrementalDecoder | None = None
         self._held = b""
+        self._read: Callable[[int], bytes]
+        if self.compression is None:
+            self._held, self._read = self.magic, raw.read1
+            return
+        source = io.BufferedReader(_Joined(self.magic, raw))
+        if self.compression == "gzip":
+            self._read = gzip.GzipFile(fileobj=source).read1
+        else:
+            zstd: Any = pa.input_stream(source, compression="zstd")
+            self._read = lambda size: zstd.read(min(size, SLICE))
 
     def decode(self, encoding: str) -> None:
         """From now on give text, converted to UTF-8 and without a mark of byte order.
@@ -118,8 +121,8 @@ class ByteStream:
                 parts.append(part)
                 count += len(part)
         except DAMAGE:
-            if not count:  # what there is of a damaged file is read; then the damage is met again
-                raise
+            if not any(b"\n" in part for part in parts):
+                raise  # else the rows that there are of a damaged file are read; then the damage is met again
         self._held = b"".join(parts)
         return self._held
 
@@ -210,17 +213,14 @@ def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]
             count += len(part)
             if count < BLOCK and not ended:
                 continue
-            data = b"".join(parts)
-            data = data[skip:]
+            data = b"".join(parts)[skip:]
             skip = 0
             whole = cutter.cut(data)
             if whole:
                 yield Block(data[:whole])
                 data = data[whole:]
             if (ended and failure is None) or len(data) > LONGEST_ROW:
-                for block in _rest(data, cutter):
-                    yield block
-                data = b""
+                data = yield from _rest(data, cutter, ended)
             parts, count = [data], len(data)
         if failure is not None:
             raise failure
@@ -228,15 +228,9 @@ def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]
         stream.close()
 
 
-def _rest(data: bytes, cutter: Cutter) -> Iterator[Block]:
-    """Blocks of what has no end of a row outside of quotes: a line with an open quote is bad, the next is a new row."""
-    while data:
-        start = cutter.unclosed(data)
-        if start is None:
-            if len(data) > LONGEST_ROW:
-                raise pa.ArrowInvalid(f"a row is longer than {LONGEST_ROW >> 20} MiB")
-            yield Block(data)
-            return
+def _rest(data: bytes, cutter: Cutter, ended: bool) -> Generator[Block, None, bytes]:
+    """Give blocks of rows that do not end: a line with an open quote is bad, the next a new row. Return the rest."""
+    while (start := cutter.unclosed(data)) is not None:
         if start:
             yield Block(data[:start])
         end = data.find(b"\n", start) + 1 or len(data)
@@ -245,6 +239,12 @@ def _rest(data: bytes, cutter: Cutter) -> Iterator[Block]:
         if whole := cutter.cut(data):
             yield Block(data[:whole])
             data = data[whole:]
+    if len(data) > LONGEST_ROW:
+        raise pa.ArrowInvalid(f"a row is longer than {LONGEST_ROW >> 20} MiB")
+    if data and ended:
+        yield Block(data)
+        return b""
+    return data
 
 
 def ahead(items: Iterator[Block], work: Callable[[Block], Result], background: bool) -> Iterator[Result]:

@@ -183,8 +183,9 @@ class _Parser:
     def _read(self, data: bytes, types: list[Any], handler: Any) -> pa.Table:
         columns = [str(number) for number in range(len(self._layout.names))]
         wanted = [str(number) for number in self._layout.numbers]
+        source: Any = pa.py_buffer(data)
         return pv.read_csv(
-            pa.py_buffer(data),
+            source,
             read_options=pv.ReadOptions(column_names=columns, use_threads=False, block_size=len(data) + 1),
             parse_options=pv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=b'"' in data, invalid_row_handler=handler
@@ -209,7 +210,8 @@ class _Parser:
 
         raws = [_one(column) for column in self._read(data, [pa.binary()] * len(types), note).columns]
         bad = [_wrong_width(label, row) for row in invalid]
-        values, culprits = [], {}
+        values: list[Any] = []
+        culprits: dict[int, int] = {}
         for k, kind in enumerate(types):
             unreadable = not_text(raws[k])
             readable = np.ones(len(raws[k]), dtype=bool)
