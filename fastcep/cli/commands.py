@@ -67,7 +67,7 @@ def run(
     file: QueryFile,
     source: Annotated[
         list[str],
-        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern; - is standard input. Repeatable."),
+        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", metavar="PATH", help="Write all matches: .parquet, .csv or .arrow.")

@@ -65,9 +65,10 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
 
     def pieces() -> Iterator[Piece]:
         try:
-            for batch in file.iter_batches(batch_size=max(options.chunk_rows, 8192), columns=wanted):
-                at = [batch.schema.get_all_field_indices(name)[k] for name, k in zip(wanted, which, strict=True)]
-                yield Piece(layout.place([batch.column(k) for k in at], batch.num_rows))
+            for group in range(file.num_row_groups):  # one by one: all before a damaged one are read
+                for batch in file.iter_batches(max(options.chunk_rows, 8192), [group], wanted):
+                    at = [batch.schema.get_all_field_indices(name)[k] for name, k in zip(wanted, which, strict=True)]
+                    yield Piece(layout.place([batch.column(k) for k in at], batch.num_rows))
         finally:
             file.close(force=True)
 

@@ -44,7 +44,9 @@ class _Bad(Exception):
     """What is wrong with a line: column, found, expected."""
 
 
-def read_json_lines(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
+def read_json_lines(
+    stream: ByteStream, schema: Schema, form: Format, options: Options
+) -> tuple[Layout, Iterator[Piece]]:
     """Open JSON lines; other fields are ignored, a field that an object does not have is null.
 
     Parameters, results and errors are those of `fastcep.io.text.read_csv`. A column's number counts the fields of
@@ -164,7 +166,7 @@ class _Parser:
         except UnicodeDecodeError as error:
             raise _Bad(None, f"byte {line[error.start]:#x} at {error.start}", "UTF-8 text") from None
         except json.JSONDecodeError as error:
-            raise _Bad(None, f"{error.msg} at character {error.pos}", "one JSON object on a line") from None
+            raise _Bad(None, f"invalid JSON ({error.msg} at character {error.pos})", "one JSON object on a line") from None
         except RecursionError:
             raise _Bad(None, "objects nested too deeply", "one JSON object on a line") from None
         if not isinstance(found, dict):
