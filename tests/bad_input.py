@@ -65,12 +65,12 @@ class Case:
 
 
 def csv(row: bytes, head: bytes = b"kind,ts,id,w,ok,name", time: str = "%d") -> bytes:
-    lines = [f"{kind},{time % ts},{id},{ts},,".encode() for kind, ts, id in PAIRS]
+    lines = [f"{kind},{time % ts},{key},{ts},,".encode() for kind, ts, key in PAIRS]
     return b"\n".join([head, *lines[:2], row, *lines[2:], b""])
 
 
 def rows(**bad: Any) -> list[dict[str, Any]]:
-    good = [{"kind": kind, "ts": ts, "id": id, "w": None, "ok": None, "name": None} for kind, ts, id in PAIRS]
+    good = [{"kind": kind, "ts": ts, "id": key, "w": None, "ok": None, "name": None} for kind, ts, key in PAIRS]
     return [*good[:2], {**good[0], "ts": 3, "id": 9, **bad}, *good[2:]]
 
 
@@ -134,7 +134,8 @@ CASES = [
     Case("a word for bool", "e.csv", csv(b"A,3,9,,maybe,"), "row 2, column 'ok': found 'maybe', expected bool"),
     Case("a text that is not UTF-8", "e.csv", csv(b"A,3,9,,,caf\xe9"),
          r"row 2, column 'name': found 'caf\\xe9', expected UTF-8 text"),
-    Case("too many fields", "e.csv", csv(b"A,3,9,,,x,y"), "row 2: found 7 fields, expected 6; mend the row 'A,3,9,,,x,y'"),
+    Case("too many fields", "e.csv", csv(b"A,3,9,,,x,y"),
+         "row 2: found 7 fields, expected 6; mend the row 'A,3,9,,,x,y'"),
     Case("too few fields", "e.csv", csv(b"A,3"), "row 2: found 2 fields, expected 6"),
     Case("a quote that is never closed", "e.csv", csv(b'A,3,9,,,"open'), "row 2: found a quote that is never closed"),
     Case("the same in a file compressed by gzip", "e.csv.gz", gzip.compress(csv(b"A,3,nine,,,")),
@@ -161,11 +162,14 @@ CASES = [
          "row 2, column 'n': found 2, expected a sequence number greater than 2", stream=SECONDS + " SEQUENCE 'n'"),
     Case("a null key: no error, it joins nothing", "e.csv", csv(b"A,3,,,,"), "", bad=0, matches=3),
     # ------------------------------------------------------------------ JSON lines
-    Case("a line that is not JSON", "e.jsonl", jsonl(b"A,3,9"), "row 2: found invalid JSON (Expecting value at character 0)"),
-    Case("an object that is cut off", "e.jsonl", jsonl(b'{"kind": "A", "ts": 3'), "row 2: found invalid JSON (Expecting ',' delimiter"),
+    Case("a line that is not JSON", "e.jsonl", jsonl(b"A,3,9"),
+         "row 2: found invalid JSON (Expecting value at character 0)"),
+    Case("an object that is cut off", "e.jsonl", jsonl(b'{"kind": "A", "ts": 3'),
+         "row 2: found invalid JSON (Expecting ',' delimiter"),
     Case("a line that is no object", "e.jsonl", jsonl(b'["A", 3]'), 'row 2: found ["A", 3], expected one JSON object'),
     Case("the line null", "e.jsonl", jsonl(b"null"), "row 2: found null, expected one JSON object on a line"),
-    Case("two objects on a line", "e.jsonl", jsonl(b'{"kind": "A"} {}'), "row 2: found invalid JSON (Extra data at character 14)"),
+    Case("two objects on a line", "e.jsonl", jsonl(b'{"kind": "A"} {}'),
+         "row 2: found invalid JSON (Extra data at character 14)"),
     Case("a text for a number", "e.jsonl", jsonl(b'{"kind": "A", "ts": 3, "id": "9"}'),
          "row 2, column 'id': found \"9\", expected int64"),
     Case("a number for a text", "e.jsonl", jsonl(b'{"kind": "A", "ts": 3, "name": 9}'),
@@ -182,40 +186,51 @@ CASES = [
          "row 2, column 'ts': found null, expected a time"),
     Case("a line that is not UTF-8", "e.jsonl", jsonl(b'{"kind": "A", "ts": 3, "name": "caf\xe9"}'),
          "row 2: found byte 0xe9 at 35, expected UTF-8 text"),
-    Case("a JSON document instead of JSON lines", "e.json", b'[\n {"kind": "A", "ts": 1}\n]\n', "expected a name that ends",
+    Case("a JSON document instead of JSON lines", "e.json", b'[\n {"kind": "A", "ts": 1}\n]\n',
+         "expected a name that ends",
          bad=None, matches=0),
-    Case("the same, called JSON lines", "e.jsonl", b'[\n {"kind": "A", "ts": 1}\n]\n', "row 0: found invalid JSON (Expecting value at character 1)",
+    Case("the same, called JSON lines", "e.jsonl", b'[\n {"kind": "A", "ts": 1}\n]\n',
+         "row 0: found invalid JSON (Expecting value at character 1)",
          matches=0, bad=2, taken=0),
     # ------------------------------------------------------------------ Parquet and Arrow
     Case("a null time", "e.parquet", parquet(table(ts=None)), "row 2, column 'ts': found null, expected a time"),
-    Case("an undeclared type", "e.parquet", parquet(table(kind="AA")), "row 2, column 'kind': found undeclared event type 'AA'"),
+    Case("an undeclared type", "e.parquet", parquet(table(kind="AA")),
+         "row 2, column 'kind': found undeclared event type 'AA'"),
     Case("a text that is no time", "e.parquet",
-         parquet(table().set_column(1, "ts", pa.array([f"2020-01-{day}" for day in ("01", "02", "x", "04", "05", "06", "07")]))),
+         parquet(table().set_column(1, "ts", pa.array([f"2020-01-{day}" for day in ("01", "02", "x", "04", "05",
+         "06", "07")]))),
          "row 2, column 'ts': found '2020-01-x', expected an ISO 8601 time", stream=DAYS),
     Case("uint64 beyond int64", "e.arrow", arrow(table({"id": pa.uint64()}, id=2**63)),
          "row 2, column 'id': found 9223372036854775808, expected at most 9223372036854775807"),
-    Case("a decimal with a fraction for int64", "e.parquet", parquet(table({"id": pa.decimal128(20, 2)}, id=Decimal("1.50"))),
+    Case("a decimal with a fraction for int64",
+         "e.parquet", parquet(table({"id": pa.decimal128(20, 2)}, id=Decimal("1.50"))),
          "row 2, column 'id': found 1.50, expected a whole number"),
-    Case("a text that is not UTF-8", "e.parquet", parquet(not_utf8()), r"row 2, column 'name': found '\\xe8', expected UTF-8"),
+    Case("a text that is not UTF-8", "e.parquet", parquet(not_utf8()),
+         r"row 2, column 'name': found '\\xe8', expected UTF-8"),
     Case("a column of another type", "e.parquet", parquet(table().set_column(2, "id", pa.array(["1"] * 7))),
          "column 'id': found string, expected int64; declare the attribute string, or cast", bad=None, matches=0),
     Case("a Parquet file without its end", "e.parquet", share(parquet(table()), 0.7), "cannot be read after 0 rows",
          bad=None, matches=0),
     Case("a damaged page in Parquet", "e.parquet", flipped, "cannot be read after 3 rows", bad=None),
-    Case("a file that is no Parquet", "e.parquet", csv(b"A,3,9,,,"), "cannot be read after 0 rows", bad=None, matches=0),
+    Case("a file that is no Parquet", "e.parquet", csv(b"A,3,9,,,"), "cannot be read after 0 rows", bad=None,
+         matches=0),
     Case("an Arrow stream cut off", "e.arrows", share(arrow(table()), 0.75), "cannot be read after 3 rows", bad=None),
     # ------------------------------------------------------------------ files and columns
-    Case("gzip cut off", "e.csv.gz", lambda: share(gzip.compress(long()), 0.7), "cannot be read after", bad=None, matches=3),
-    Case("zstd cut off", "e.csv.zst", lambda: share(pa.compress(long(), codec="zstd", asbytes=True), 0.7), "cannot be read after",
+    Case("gzip cut off", "e.csv.gz", lambda: share(gzip.compress(long()), 0.7), "cannot be read after",
          bad=None, matches=3),
-    Case("gzip by its name only", "e.csv.gz", csv(b"A,3,9,,,"), "expected gzip data by its name, found b'kind'", bad=None, matches=0),
+    Case("zstd cut off", "e.csv.zst", lambda: share(pa.compress(long(), codec="zstd", asbytes=True), 0.7),
+         "cannot be read after",
+         bad=None, matches=3),
+    Case("gzip by its name only", "e.csv.gz", csv(b"A,3,9,,,"), "expected gzip data by its name, found b'kind'",
+         bad=None, matches=0),
     Case("a missing column", "e.csv", csv(b"A,3,9,,,").replace(b"id", b"idd"),
          "no column 'id' for A.id; did you mean 'idd'?", bad=None, matches=0),
     Case("a missing column of JSON lines", "e.jsonl", jsonl(b"{}").replace(b'"ts"', b'"tss"'),
          "no column 'ts' for the time; did you mean 'tss'?", bad=None, matches=0),
     Case("a column that is there twice", "e.csv", csv(b"A,3,9,,,").replace(b"name", b"id"),
          "2 columns are called 'id' (A.id)", bad=None, matches=0),
-    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the names", bad=None, matches=0),
+    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the names",
+         bad=None, matches=0),
     Case("no such file", "e.csv", None, "no such file; check the path", bad=None, matches=0),
     Case("an unknown ending", "e.xlsx", csv(b"A,3,9,,,"), "expected a name that ends in .csv", bad=None, matches=0),
 ]  # fmt: skip
@@ -225,7 +240,8 @@ def markdown() -> str:
     """The table of the cases."""
     lines = ["| input | file | error | with `--bad-rows` |", "|---|---|---|---|"]
     for case in CASES:
-        fate = {None: "the same error", 0: "nothing"}.get(case.bad, f"{case.bad} row{'s' if case.bad != 1 else ''} there")
+        counted = f"{case.bad} row{'s' if case.bad != 1 else ''} there"
+        fate = {None: "the same error", 0: "nothing"}.get(case.bad, counted)
         message = f"`{case.message}`" if case.message else "none"
         lines.append(f"| {case.title} | `{case.name}` | {message.replace('|', chr(92) + '|')} | {fate} |")
     return "\n".join(lines) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,12 +47,9 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
         If the file is broken; while iterating, after the rows before.
     """
     mapped = regular(stream.path) and stream.compression is None
-    source: Any = stream.path
-    if not mapped:
-        source = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the reader
-        stream.spool(source)
-    stream.close()
-    file = pq.ParquetFile(source, memory_map=mapped, page_checksum_verification=True)
+    if mapped:
+        stream.close()
+    file = pq.ParquetFile(stream.path if mapped else stream.spool(), memory_map=mapped, page_checksum_verification=True)
     names = file.schema_arrow.names
     try:
         layout = resolve(schema, names, stream.label)
@@ -71,6 +67,7 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
                     yield Piece(layout.place([batch.column(k) for k in at], batch.num_rows))
         finally:
             file.close(force=True)
+            stream.close()
 
     return layout, pieces()
 

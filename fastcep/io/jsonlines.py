@@ -166,7 +166,8 @@ class _Parser:
         except UnicodeDecodeError as error:
             raise _Bad(None, f"byte {line[error.start]:#x} at {error.start}", "UTF-8 text") from None
         except json.JSONDecodeError as error:
-            raise _Bad(None, f"invalid JSON ({error.msg} at character {error.pos})", "one JSON object on a line") from None
+            found = f"invalid JSON ({error.msg} at character {error.pos})"
+            raise _Bad(None, found, "one JSON object on a line") from None
         except RecursionError:
             raise _Bad(None, "objects nested too deeply", "one JSON object on a line") from None
         if not isinstance(found, dict):

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import sys
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -153,12 +154,17 @@ class ByteStream:
         """Close the file; standard input stays open."""
         self._close()
 
-    def spool(self, target: Any) -> None:
-        """Copy all bytes to a file object, for formats that must seek."""
-        while part := self.read(BLOCK):
-            target.write(part)
-        target.flush()
+    def spool(self) -> Any:
+        """Copy all bytes to a temporary file, for formats that must seek; `close` closes and deletes it."""
+        target = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close()
+        try:
+            while part := self.read(BLOCK):
+                target.write(part)
+        finally:
+            self.close()
+            self._close = target.close
         target.seek(0)
+        return target
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def _records(head: bytes, delimiter: str) -> Iterator[list[str]]:
 
 def _mostly_integers(rows: list[list[str]], number: int) -> bool:
     found = [bool(INTEGER.fullmatch(row[number])) for row in rows if number < len(row) and row[number]]
-    return 2 * sum(found) > len(found)
+    return 2 * sum(found) >= len(found)
 
 
 class QuoteCutter:
