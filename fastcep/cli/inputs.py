@@ -29,8 +29,8 @@ class InputOptions:
     sort: bool = False
     bad_rows: Path | None = None
 
-    def open(self, paths: Sequence[str], schema: Schema, chunk_rows: int) -> Source:
-        """Open the inputs."""
+    def open(self, paths: Sequence[str], schema: Schema, chunk_rows: int, *, ordered: bool = True) -> Source:
+        """Open the inputs; `ordered` says whether a row that runs backwards in time is a bad one."""
         return open_source(
             list(paths),
             schema,
@@ -40,6 +40,7 @@ class InputOptions:
             encoding=self.encoding,
             sort=self.sort,
             bad_rows=self.bad_rows,
+            ordered=ordered,
         )
 
 

@@ -19,7 +19,7 @@ from fastcep.io.formats import Format
 from fastcep.io.layout import Layout, resolve
 from fastcep.io.options import Options
 from fastcep.io.screening import timed
-from fastcep.io.streams import STDIN, Block, ByteStream, ahead, blocks, nothing
+from fastcep.io.streams import Block, ByteStream, ahead, blocks, nothing, regular
 
 __all__ = ["read_json_lines"]
 
@@ -79,7 +79,7 @@ def read_json_lines(
     def work(block: Block) -> Piece:
         return timed(parser.parse(block), layout, schema)
 
-    return layout, ahead(blocks(stream, _LineCutter()), work, stream.path != STDIN)
+    return layout, ahead(blocks(stream, _LineCutter()), work, regular(stream.path))
 
 
 def _objects(head: bytes) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from fastcep.errors import ValidationError
 from fastcep.io.formats import compression_of
 
-__all__ = ["DAMAGE", "STDIN", "Block", "ByteStream", "Cutter", "ahead", "blocks", "label_of", "nothing", "regular"]
+__all__ = ["DAMAGE", "LONGEST_ROW", "STDIN", "Block", "ByteStream", "Cutter", "ahead", "blocks", "label_of", "nothing", "regular"]
 
 STDIN = "-"
 HEAD = 1 << 16  # bytes looked at before reading starts
@@ -263,7 +263,7 @@ def ahead(items: Iterator[Block], work: Callable[[Block], Result], background: b
     work
         What to do with one.
     background
-        True to read ahead in a thread too; False for what may block for long, such as a terminal.
+        True to read ahead in a thread too; False for what may block for long, such as a pipe.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from fastcep.io.formats import Format
 from fastcep.io.layout import Layout, resolve
 from fastcep.io.options import Options
 from fastcep.io.screening import timed
-from fastcep.io.streams import STDIN, Block, ByteStream, ahead, blocks, nothing
+from fastcep.io.streams import LONGEST_ROW, Block, ByteStream, ahead, blocks, nothing, regular
 from fastcep.io.values import FALSE, TRUE, convert_texts, not_text
 
 __all__ = ["QuoteCutter", "read_csv"]
@@ -64,7 +64,10 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
     delimiter = options.delimiter or form.delimiter
     try:
         stream.decode(options.encoding)
+        cutter = QuoteCutter(delimiter)
         head = stream.peek()
+        if not cutter.cut(head):
+            head = stream.peek(LONGEST_ROW)
         records = _records(head, delimiter)
         first = next(records, None)
         if first is None:
@@ -86,14 +89,13 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
     sample += [record for record, _ in zip(records, range(SAMPLE), strict=False)]
     text = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
     types = [TYPES["string" if text else "int64"] if d == "time" else TYPES[d] for d in layout.dtypes]
-    cutter = QuoteCutter(delimiter)
     skip = cutter.first_row(head) if schema.header else 0
     parser = _Parser(layout, types, delimiter)
 
     def work(block: Block) -> Piece:
         return timed(parser.parse(block), layout, schema)
 
-    return layout, ahead(blocks(stream, cutter, skip), work, stream.path != STDIN)
+    return layout, ahead(blocks(stream, cutter, skip), work, regular(stream.path))
 
 
 def _records(head: bytes, delimiter: str) -> Iterator[list[str]]:
@@ -137,17 +139,23 @@ class QuoteCutter:
 
     def cut(self, data: bytes) -> int:
         """Return how many first bytes are whole rows."""
-        end = data.rfind(b"\n") if b"\n" in data else data.rfind(b"\r", 0, -1)
-        if b'"' not in data:
-            return end + 1
-        quotes = self.quotes(data)
-        before = int(np.searchsorted(quotes, end))
-        return end + 1 if before % 2 == 0 else data.rfind(b"\n", 0, int(quotes[before - 1])) + 1
+        return self._last_end(data, self.quotes(data), len(data))
 
     def unclosed(self, data: bytes) -> int | None:
         """Return where the row starts in which a quote opens that never closes, None if there is none."""
         quotes = self.quotes(data)
-        return data.rfind(b"\n", 0, int(quotes[-1])) + 1 if len(quotes) % 2 else None
+        return self._last_end(data, quotes, int(quotes[-1])) if len(quotes) % 2 else None
+
+    @staticmethod
+    def _last_end(data: bytes, quotes: npt.NDArray[np.int64], stop: int) -> int:
+        """Return where the last row ends before `stop`."""
+        mark = b"\n" if b"\n" in data else b"\r"
+        while (end := data.rfind(mark, 0, stop)) >= 0:
+            before = int(np.searchsorted(quotes, end))
+            if before % 2 == 0:
+                return end + 1
+            stop = int(quotes[before - 1])
+        return 0
 
     def first_row(self, data: bytes) -> int:
         """Return the length of the first row that is not empty, and of what is before it."""
