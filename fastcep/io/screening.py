@@ -11,10 +11,15 @@ from fastcep.events import Schema
 from fastcep.events.screen import Order, screen
 from fastcep.io.badrows import BadRow, Piece
 from fastcep.io.layout import Layout
-from fastcep.io.times import convert_times, is_text
+from fastcep.io.times import convert_times
 from fastcep.io.values import failures, not_text
 
 __all__ = ["screened", "sound", "timed"]
+
+
+_BYTES: dict[Any, Any] = {
+    pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view(),
+}  # fmt: skip
 
 
 def sound(piece: Piece, layout: Layout) -> Piece:
@@ -28,15 +33,14 @@ def sound(piece: Piece, layout: Layout) -> Piece:
     culprits: dict[int, int] = {}
     for k in range(len(layout.numbers)):
         array: Any = piece.batch.column(layout.column(k))
-        if pa.types.is_primitive(array.type):
-            continue
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            array.validate()
-            if not is_text(array.type) or pa.types.is_dictionary(array.type):
+            if array.type not in _BYTES:
                 raise
-            for at in not_text(array):
+            raw = pa.Array.from_buffers(_BYTES[array.type], len(array), array.buffers(), offset=array.offset)
+            raw.validate(full=True)
+            for at in not_text(raw):
                 culprits.setdefault(at, k)
 
     def describe(row: int, at: int, k: int) -> BadRow:

@@ -67,8 +67,7 @@ def sorted_batches(
             size += held[-1].nbytes
             if size > limit:
                 runs.append(Path(folder) / f"{len(runs)}.arrow")
-                with pa.ipc.new_file(str(runs[-1]), kinds) as writer:
-                    writer.write_table(_sorted(held), max_chunksize=RUN_ROWS)
+                _write(runs[-1], _sorted(held))
                 held, size = [], 0
         if kinds is None:
             return
@@ -122,6 +121,17 @@ def _sorted(batches: list[pa.RecordBatch]) -> pa.Table:
     table = pa.Table.from_batches(batches)
     time, sequence, place = (table.column(k).to_numpy() for k in range(-3, 0))
     return table.take(from_numpy(np.lexsort((place, sequence, time))))
+
+
+def _write(run: Path, table: pa.Table) -> None:
+    try:
+        with pa.ipc.new_file(str(run), table.schema) as writer:
+            writer.write_table(table, max_chunksize=RUN_ROWS)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {table.nbytes >> 20} MiB of rows to be sorted to {run.parent} ({error}); "
+            "let the environment variable TMPDIR name a folder with room"
+        ) from error
 
 
 def _read(run: Path) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,10 @@ import pyarrow as pa
 from fastcep.errors import ValidationError
 from fastcep.io.formats import compression_of
 
-__all__ = ["DAMAGE", "LONGEST_ROW", "STDIN", "Block", "ByteStream", "Cutter", "ahead", "blocks", "label_of", "nothing", "regular"]
+__all__ = [
+    "DAMAGE", "LONGEST_ROW", "STDIN", "Block", "ByteStream", "Cutter", "ahead", "blocks", "label_of", "nothing",
+    "regular",
+]  # fmt: skip
 
 STDIN = "-"
 HEAD = 1 << 16  # bytes looked at before reading starts

@@ -23,7 +23,7 @@ from fastcep.io.layout import Layout, resolve
 from fastcep.io.options import Options
 from fastcep.io.screening import timed
 from fastcep.io.streams import LONGEST_ROW, Block, ByteStream, ahead, blocks, nothing, regular
-from fastcep.io.values import FALSE, TRUE, convert_texts, not_text
+from fastcep.io.values import FALSE, TRUE, convert_texts
 
 __all__ = ["QuoteCutter", "read_csv"]
 
@@ -209,49 +209,66 @@ class _Parser:
         )
 
     def _slowly(self, data: bytes) -> Piece:
-        label, types = self._layout.label, self._types
+        types = self._types
+        data, mark = _readable(data)
         invalid: list[pv.InvalidRow] = []
 
         def note(row: pv.InvalidRow) -> str:
             invalid.append(row)
             return "skip"
 
-        raws = [_one(column) for column in self._read(data, [pa.binary()] * len(types), note).columns]
-        bad = [_wrong_width(label, row) for row in invalid]
+        texts = [_one(column) for column in self._read(data, [pa.string()] * len(types), note).columns]
+        rows = len(texts[0])
         values: list[Any] = []
         culprits: dict[int, int] = {}
         for k, kind in enumerate(types):
-            unreadable = not_text(raws[k])
-            readable = np.ones(len(raws[k]), dtype=bool)
-            readable[unreadable] = False
-            raw = pc.if_else(from_numpy(readable), raws[k], pa.scalar(None, pa.binary()))
-            value, wrong = convert_texts(raw.cast(pa.string()), kind)
+            unreadable = np.zeros(rows, dtype=bool)
+            if mark is not None:
+                marked = pc.fill_null(pc.match_substring(texts[k], mark), False)
+                unreadable = marked.to_numpy(zero_copy_only=False)
+            value, wrong = convert_texts(
+                pc.if_else(from_numpy(~unreadable), texts[k], pa.scalar(None, pa.string())), kind
+            )
             values.append(value)
-            for at in (*unreadable, *wrong):
+            for at in (*np.flatnonzero(unreadable).tolist(), *wrong):
                 culprits.setdefault(at, k)
-        piece = Piece(self._layout.place(values, len(raws[0])), tuple(bad))
-        keep = np.ones(len(raws[0]), dtype=bool)
+        bad = [self._wrong_width(row, mark) for row in invalid]
+        piece = Piece(self._layout.place(values, rows), tuple(bad))
+        keep = np.ones(rows, dtype=bool)
         keep[list(culprits)] = False
-        rows = piece.rows()
-        return piece.without(keep, [self._bad(int(rows[at]), k, raws, at) for at, k in culprits.items()])
+        numbers = piece.rows()
+        for at, k in culprits.items():
+            bad.append(self._bad(int(numbers[at]), k, [_text(text[at], mark) for text in texts]))
+        return piece.without(keep, bad[len(invalid) :])
 
-    def _bad(self, row: int, k: int, raws: list[Any], at: int) -> BadRow:
+    def _bad(self, row: int, k: int, texts: list[str | None]) -> BadRow:
         layout = self._layout
-        texts = [_text(raw[at].as_py()) for raw in raws]
         kind = str(self._types[k]).replace("double", "float64").replace("string", "UTF-8 text")
         values = {str(layout.key(j)): text for j, text in enumerate(texts)}
         return BadRow(layout.label, row, layout.key(k), repr(texts[k]), kind,
                       "mend the value or declare another type", values)  # fmt: skip
+
+    def _wrong_width(self, row: pv.InvalidRow, mark: str | None) -> BadRow:
+        text = row.text if mark is None else row.text.replace(mark, "\\x")
+        return BadRow(self._layout.label, (row.number or 1) - 1, None, f"{row.actual_columns} fields",
+                      str(row.expected_columns), f"mend the row {text[:80]!r}", raw=text)  # fmt: skip
+
+
+def _readable(data: bytes) -> tuple[bytes, str | None]:
+    """Give UTF-8: each byte that is none becomes two hexadecimal digits behind a mark that is not in the data."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        mark = next(mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark.encode() not in data)  # no characters
+        text = data.decode("utf-8", "surrogateescape")
+        return re.sub("[\udc80-\udcff]", lambda found: f"{mark}{ord(found[0]) - 0xDC00:02x}", text).encode(), mark
+    return data, None
 
 
 def _one(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "backslashreplace")
-
-
-def _wrong_width(label: str, row: pv.InvalidRow) -> BadRow:
-    return BadRow(label, (row.number or 1) - 1, None, f"{row.actual_columns} fields", str(row.expected_columns),
-                  f"mend the row {row.text[:80]!r}", raw=row.text)  # fmt: skip
+def _text(value: Any, mark: str | None) -> str | None:
+    text: str | None = value.as_py()
+    return text.replace(mark, "\\x") if text is not None and mark is not None else text

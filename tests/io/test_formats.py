@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import io
 import json
+import os
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -222,6 +224,29 @@ def test_any_bytes_are_rows_or_an_error(data: bytes, format: str | None) -> None
         read("-", Schema({"T": {"k": "int64"}}, time=0, header=False, sources={"T": {"k": 0}}), format=format)
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zst", ".jsonl", ".parquet", ".arrow", ".arrows"])
+def test_damaged_files_are_rows_or_an_error(tmp_path: Path, ending: str) -> None:
+    """Never a crash of a library below, never an error of another kind."""
+    rows = {"kind": ["A", "B"] * 20, "n": range(40), "x": [0.5] * 40, "ok": [True, None] * 20, "ts": range(40)}
+    good = written(pa.table({**rows, "name": [f"é{k}" for k in range(40)]}), ending)
+    chance = random.Random(ending)
+    path = tmp_path / f"t{ending}"
+    outcomes = set()
+    for _ in range(60):
+        data = bytearray(good)
+        for _ in range(chance.choice([1, 1, 3])):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.choice([len(data), len(data), chance.randrange(len(data))])])
+        try:
+            with open_source(path, MIXED) as source:
+                for batch in source:
+                    EventBatch.from_data(MIXED, batch, StringTable())
+        except (DataError, SchemaError) as error:
+            assert str(path) in str(error)
+            outcomes.add("error")
+    assert outcomes == {"error"}
+
+
 # ---------------------------------------------------------------- columns
 
 NUMBERED = Schema({"A": {"n": "int64"}, "B": {"n": "int64"}}, time=2, type=0, time_unit="ms", codes={"A": 3, "B": 5},
@@ -381,3 +406,54 @@ def test_memory_of_an_arrow_stream_on_standard_input(monkeypatch: pytest.MonkeyP
     assert source.rows_read == 1_000_000
     assert peak < len(data) / 4
     assert np.iinfo(np.int64).max > peak >= 0
+
+
+# ---------------------------------------------------------------- real data
+
+SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared")) / "data"
+GOOGLE = Schema(
+    {"Event": {"job": "int64", "task": "int64", "machine": "int64", "cpu": "float64", "user": "string"}},
+    time=0, time_unit="us", header=False,
+    sources={"Event": {"job": 2, "task": 3, "machine": 4, "cpu": 9, "user": 6}},
+)  # fmt: skip
+MINUTES = Schema(
+    {"Bar": {"symbol": "string", "open": "float64", "volume": "int64"}},
+    time=1, time_format="%Y%m%d%H%M", time_zone="America/New_York", header=False,
+    sources={"Bar": {"symbol": 0, "open": 2, "volume": 6}},
+)  # fmt: skip
+CARDS = Schema(
+    {"Payment": {"CUSTOMER_ID": "int64", "TX_AMOUNT": "float64", "TX_FRAUD": "bool"}}, time="TX_DATETIME"
+)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the data of FASTCEP_SHARED")
+@pytest.mark.parametrize(
+    ("name", "schema", "rows"),
+    [
+        ("google2011/task_events-part-00000-of-00500.csv.gz", GOOGLE, 450_146),
+        ("stocks/NASDAQ_20080201_first_10k_bars.csv.gz", MINUTES, 10_000),
+        ("cardfraud/simulated_transactions_201804_201805.csv.gz", CARDS, 585_177),
+    ],
+)
+def test_real_data_in_each_format(tmp_path: Path, name: str, schema: Schema, rows: int) -> None:
+    expected = read(SHARED / name, schema)
+    assert expected.num_rows == rows
+    kinds = {field.name: pa.string() if "time" in str(field.type) else field.type for field in expected.schema}
+    source = pl.read_csv(SHARED / name, has_header=schema.header, infer_schema=False).to_arrow()
+    source = source.rename_columns([name if schema.header else str(k) for k, name in enumerate(source.column_names)])
+    table = source.cast(pa.schema({name: _kind(kinds.get(name), schema, name) for name in source.column_names}))
+    for ending in (".parquet", ".arrows", ".jsonl.gz"):
+        path = tmp_path / f"t{ending}"
+        if ending == ".jsonl.gz":
+            path.write_bytes(gzip.compress(pl.from_arrow(table).write_ndjson().encode(), 1))  # type: ignore[union-attr]
+        else:
+            path.write_bytes(written(table, ending))
+        result = read(path, schema)
+        for k, column in enumerate(expected.columns):
+            if not pa.types.is_null(column.type):
+                assert result.column(k).cast(column.type).equals(column), (ending, k)
+
+
+def _kind(kind: Any, schema: Schema, name: str) -> Any:
+    return pa.string() if kind is None or pa.types.is_null(kind) else kind
