@@ -153,7 +153,11 @@ def open_source(
             if Path(path).exists() and Path(bad_rows).exists() and Path(path).samefile(bad_rows):
                 raise ValidationError(f"bad rows cannot go to {path!r}, which is the input; give another path")
     inputs = _Inputs(schema, options, paths, data)
-    sink = BadRows(bad_rows) if bad_rows is not None else None
+    try:
+        sink = BadRows(bad_rows) if bad_rows is not None else None
+    except ValidationError:
+        inputs.close()
+        raise
     path = ",".join(paths) if paths else label_of_object(data)
     pieces = _taken(inputs, schema, sink, Order() if ordered and sink is not None and not sort else None, sort)
     if sort:

@@ -157,6 +157,45 @@ def test_bad_row_keeps_the_matches_before_it(files: tuple[str, str], tmp_path: P
     assert parquet.read_table(out).num_rows == 7
 
 
+def test_bad_rows_are_counted_and_kept(files: tuple[str, str], tmp_path: Path) -> None:
+    Path(files[1]).write_text(EVENTS + "A,1,59\nA,x,61\nC,1,62\n")
+    arguments = ["run", files[0], "--input", files[1], "--bad-rows", str(tmp_path / "bad.jsonl")]
+    result = runner.invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["matches"], summary["bad_rows"]) == (6, 7, 3)
+    bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(row["row"], row["column"]) for row in bad] == [(6, "ts"), (7, "id"), (8, "kind")]
+    assert bad[1] == {"file": files[1], "row": 7, "column": "id", "found": "'x'", "expected": "int64",
+                      "values": {"kind": "A", "id": "x", "ts": "61"}}  # fmt: skip
+    assert f"3 bad rows in {tmp_path / 'bad.jsonl'}" in runner.invoke(app, arguments).stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("path", "message"), [("no/bad.jsonl", "cannot write bad rows"), ("", "which is the input")])
+def test_where_bad_rows_cannot_go(files: tuple[str, str], tmp_path: Path, path: str, message: str) -> None:
+    target = str(tmp_path / path) if path else files[1]
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--bad-rows", target])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert Path(files[1]).read_text() == EVENTS
+
+
+def test_several_inputs_and_their_options(files: tuple[str, str], tmp_path: Path) -> None:
+    rows = EVENTS.splitlines()
+    (tmp_path / "a.txt").write_text("\n".join(rows[:4]).replace(",", ";"))
+    (tmp_path / "b.txt").write_bytes("\n".join([rows[0], *rows[4:]]).replace(",", ";").encode("utf-16"))
+    arguments = ["run", files[0], "--json", "--format", "csv", "--delimiter", ";"]
+    one = runner.invoke(app, [*arguments, "--input", str(tmp_path / "a.txt")])
+    assert json.loads(one.stdout)["events"] == 3
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes((tmp_path / f"{name}.txt").read_bytes().decode(
+            "utf-16" if name == "b" else "utf-8").encode("utf-16"))  # fmt: skip
+    several = ["--input", str(tmp_path / "b.txt"), "--input", str(tmp_path / "a.txt"), "--encoding", "utf-16", "--sort"]
+    both = runner.invoke(app, [*arguments, *several])
+    assert both.exit_code == 0, both.stderr
+    assert json.loads(both.stdout)["matches"] == 7
+
+
 @pytest.mark.parametrize(("out", "message"), [("m.xlsx", ".parquet, .csv, .arrow"), ("no/m.csv", "no folder")])
 def test_output_is_checked_first(files: tuple[str, str], tmp_path: Path, out: str, message: str) -> None:
     result = runner.invoke(app, ["run", files[0], "--input", files[1], "--output", str(tmp_path / out)])
