@@ -224,25 +224,36 @@ def _broken(name: str, row: int, error: Exception) -> DataError:
 def _taken(
     inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool
 ) -> Iterator[tuple[str, Piece]]:
-    """Number the rows of each file, convert times, and part with bad rows: to the sink, or by an error."""
+    """Convert times and part with bad rows: to the sink, or by an error."""
     for label, layout, raw in inputs:
-        row = 0
         try:
-            for piece in raw:
-                piece = timed(sound(piece.at(row), layout), layout, schema)
+            for piece in _sound(label, layout, raw):
+                piece = timed(piece, layout, schema)
                 if sink is not None or sort:
                     piece = screened(piece, layout, schema, order)
-                row += len(piece)
                 if sink is not None:
                     sink.add(piece.bad)
                 elif piece.bad:
                     yield label, Piece(piece.before_the_first_bad(), (), piece.start)
                     raise piece.bad[0].error()
                 yield label, piece
-        except DAMAGE as error:
-            raise _broken(label, row, error) from error
         finally:
             raw.close()  # type: ignore[attr-defined]  # a generator
+
+
+def _sound(label: str, layout: Layout, raw: Iterator[Piece]) -> Iterator[Piece]:
+    """Number the rows of a file and check its texts; make what a damaged file raises a DataError."""
+    row = 0
+    while True:
+        try:
+            piece = next(raw, None)
+            if piece is None:
+                return
+            piece = sound(piece.at(row), layout)
+        except DAMAGE as error:
+            raise _broken(label, row, error) from error
+        row += len(piece)
+        yield piece
 
 
 def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Piece]]:

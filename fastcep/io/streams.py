@@ -107,6 +107,7 @@ class ByteStream:
             If there is no such encoding.
         """
         try:
+            "".encode(encoding)  # refuses what is no encoding of text
             if codecs.lookup(encoding).name != "utf-8":
                 self._decoder = codecs.getincrementaldecoder(encoding)()
         except LookupError:

@@ -176,15 +176,24 @@ def test_times_as_text_in_a_zone(tmp_path: Path, ending: str) -> None:
     assert events(result, schema)[0] == [1_530_417_600 * 10**9, 1_530_417_600_500_000_000]
 
 
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_digits_with_a_format(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(written(pa.table({"at": [197001020000, 197001020130], "k": [1, 2]}), ending))
+    schema = Schema({"T": {"k": "int64"}}, time="at", time_format="%Y%m%d%H%M")
+    assert events(read(path, schema), schema)[0] == [86_400 * 10**9, 91_800 * 10**9]
+
+
 def test_delimiter_and_encoding(tmp_path: Path) -> None:
     schema = Schema({"T": {"name": "string"}})
     for encoding in ("latin-1", "utf-16", "cp1252"):
         path = tmp_path / f"{encoding}.csv"
         path.write_bytes('ts;name\n1;"é;è"\n2;ü\n'.encode(encoding))
         assert read(path, schema, delimiter=";", encoding=encoding).to_pydict() == {"ts": [1, 2], "name": ["é;è", "ü"]}
-    for wrong in ({"delimiter": ";;"}, {"delimiter": '"'}, {"encoding": "utf-9"}, {"format": "xml"}):
+    for option, value in (("delimiter", ";;"), ("delimiter", '"'), ("encoding", "utf-9"), ("encoding", "hex"),
+                          ("format", "xml")):  # fmt: skip
         with pytest.raises(ValidationError, match=r"expected (one|a name)"):
-            read(path, schema, **wrong)
+            read(path, schema, **{option: value})
     with pytest.raises(DataError, match=r"latin-1\.csv: cannot be read after 0 rows.*'ascii' codec"):
         read(tmp_path / "latin-1.csv", schema, delimiter=";", encoding="ascii")
 

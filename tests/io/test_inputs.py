@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tables import DS1, arrow_stream, csv, parquet, read, written
+from tables import DS1, arrow_stream, csv, parquet, read, written, zstd
 
 from fastcep import Engine, datasets, parse
 from fastcep.errors import DataError
@@ -54,6 +55,15 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
         read(str(tmp_path / "events" / "*.xml"))
     (tmp_path / "none" / "a.log").write_bytes(csv(table))
     assert read(tmp_path / "none", format="csv").equals(table)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_files_compressed_in_parts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Appending to a compressed file makes a second member of it. What the name does not say, the content does."""
+    data = csv(datasets.ds1(5_000))
+    for name in ("e.csv.gz" if pack is gzip.compress else "e.csv.zst", "e.csv"):
+        (tmp_path / name).write_bytes(pack(data[:10_001]) + pack(data[10_001:]))
+        assert read(tmp_path / name).equals(datasets.ds1(5_000))
 
 
 def test_a_fault_in_a_folder_names_its_file(tmp_path: Path) -> None:
