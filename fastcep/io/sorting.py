@@ -20,7 +20,7 @@ from fastcep.events.screen import read_blind
 __all__ = ["SORT_BYTES", "sorted_batches"]
 
 #: What exceeds this goes to temporary files.
-SORT_BYTES = 1 << 28
+SORT_BYTES = 1 << 26
 RUN_ROWS = 1 << 14  # rows of each run in memory while they are merged
 KEYS = ("time", "sequence", "place")  # appended to the columns while they are sorted
 
