@@ -118,8 +118,8 @@ def open_source(
     delimiter, encoding
         Of CSV (a comma by default; a tab for ``.tsv``), and of CSV and JSON lines.
     sort
-        True sorts the rows of all files by time, then sequence number, then place. What exceeds 64 MB waits in temporary
-        files.
+        True sorts the rows of all files by time, then sequence number, then place. What exceeds 64 MB waits in
+        temporary files.
     bad_rows
         A file of JSON lines for the rows that cannot be taken; None makes the first one an error.
     ordered
