@@ -166,6 +166,15 @@ def test_numbers_and_codes(tmp_path: Path, ending: str) -> None:
     assert events(result, NUMBERED) == [[10**6, 2 * 10**6], [0, 1], [7, 0]]
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow", ".arrows.gz"])
+def test_two_columns_of_one_name_by_number(tmp_path: Path, ending: str) -> None:
+    table = pa.table([pa.array([1, 2]), pa.array([5, 6]), pa.array([7, 8])], names=["ts", "k", "k"])
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(written(table, ending))
+    schema = Schema({"T": {"k": "int64"}}, sources={"T": {"k": 2}})
+    assert events(read(path, schema), schema) == [[1, 2], [0, 0], [7, 8]]
+
+
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".arrow", "pandas"])
 def test_times_as_text_in_a_zone(tmp_path: Path, ending: str) -> None:
     table = pa.table({"at": ["01/07/2018 00:00:00", "01/07/2018 00:00:00.5"], "k": [1, 2]})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tables import DS1, arrow_stream, csv, parquet, read, written, zstd
+from tables import DS1, PACKED, PLAIN, StandardInput, arrow_stream, csv, parquet, read, written, zstd
 
 from fastcep import Engine, datasets, parse
 from fastcep.errors import DataError
@@ -55,6 +55,19 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
         read(str(tmp_path / "events" / "*.xml"))
     (tmp_path / "none" / "a.log").write_bytes(csv(table))
     assert read(tmp_path / "none", format="csv").equals(table)
+
+
+@pytest.mark.parametrize("ending", [*PLAIN, *PACKED])
+def test_close_without_reading(tmp_path: Path, ending: str) -> None:
+    """Nothing stays open, read or not (a file that does is a warning, and warnings are errors)."""
+    path = tmp_path / f"e{ending}"
+    path.write_bytes(written(datasets.ds1(100), ending))
+    open_source(path, DS1).close()
+    with open_source(path, DS1, chunk_rows=10) as source:
+        next(source)
+    assert list(source) == []
+    with StandardInput(path.read_bytes()):
+        open_source("-", DS1, delimiter="\t" if ending == ".tsv" else None).close()
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
