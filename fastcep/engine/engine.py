@@ -25,11 +25,11 @@ from fastcep.engine.metrics import collect, shared_bytes
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Bindings, Returns
-from fastcep.engine.times import nanoseconds, show
+from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import INT64_MIN
+from fastcep.events.units import INT64_MIN, format_time
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast, with_attributes
 
@@ -308,7 +308,9 @@ class Engine:
         with self._alone():
             reached = self._watermark()
             if reached is not None and moment < reached:
-                raise ValidationError(f"cannot move the clock back from {show(reached)} to {show(moment)}")
+                raise ValidationError(
+                    f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}"
+                )
             found = self._take(self._reorder.advance(moment) if self._reorder is not None else None)
             self._time = moment
             for matcher in self._matchers:
@@ -385,8 +387,8 @@ class Engine:
             yet removed included), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows, integer divisions by zero),
             ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None at first), ``held_events``,
             ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``, ``memory_limit``
-            (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row`` (starts and chains
-            included), ``bytes_per_event`` (of the event ring).
+            (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row`` (starts and
+            chains included), ``bytes_per_event`` (of the event ring).
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         names = [plan.query.name for plan in self._plans]

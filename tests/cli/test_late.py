@@ -160,4 +160,4 @@ def test_a_live_pipe_reports_a_bad_row(files: list[str]) -> None:
         wait_for_match(process)
         _, errors = process.communicate("A,one,2\n")
     assert process.returncode == 2
-    assert "standard input, at row 2 or later" in errors and "Traceback" not in errors
+    assert "standard input, row 2, column 'id': found 'one'" in errors and "Traceback" not in errors

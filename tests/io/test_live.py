@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from fastcep.errors import DataError, SchemaError, ValidationError
 from fastcep.events import Schema
-from fastcep.io import open_live
+from fastcep.io import Live, open_source
 
 SCHEMA = Schema({"A": {"text": "string", "n": "int64"}}, time="ts")
 HEAD = b"ts,text,n\n"
@@ -46,9 +47,10 @@ def rows(data: bytes, pipe: Pipe, schema: Schema = SCHEMA, **options: Any) -> li
     """Batches of what is written at once, as lists of rows."""
     writer = threading.Thread(target=lambda: (pipe.write(data), pipe.close()))
     writer.start()
-    options = {"wait": 60.0, "on_quiet": lambda: None} | options
+    live = Live(60.0, lambda: None)
     try:
-        return [[tuple(row.values()) for row in batch.to_pylist()] for batch in open_live(schema, **options)]
+        source = open_source("-", schema, live=live, **options)
+        return [[tuple(row.values()) for row in batch.to_pylist()] for batch in source]
     finally:
         writer.join()
 
@@ -66,7 +68,7 @@ def test_each_silence_gives_all_complete_rows(pipe: Pipe) -> None:
         else:
             pipe.close()
 
-    for batch in open_live(SCHEMA, wait=0.001, on_quiet=on_quiet):
+    for batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)):
         seen += batch.to_pylist()
     assert [(row["text"], row["n"]) for row in seen] == [("x", 1), ("y", 2), ("one\ntwo", 3), ("z", 4)]
     assert states == [0, 0, 0, 0, 2, 3, 3, 3]
@@ -102,10 +104,10 @@ def test_only_names(pipe: Pipe) -> None:
     ("data", "error", "message"),
     [
         (b"ts,n\n1,1\n", SchemaError, "standard input: no column 'text'"),
-        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, at row 0 or later: a value cannot be read"),
-        (HEAD + b"1,x\n", DataError, "at row 0 or later: a value cannot be read"),
+        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, row 1, column 'n': found 'z', expected int64"),
+        (HEAD + b"1,x\n", DataError, "standard input, row 0: found 2 fields, expected 3"),
         (b"ts,text,n\nnoon,x,1\n", DataError, "standard input, row 0, column 'ts': found 'noon'"),
-        (b"\xff\n", DataError, "byte 0 is not UTF-8"),
+        (b"\xff\n", DataError, "the names of the columns are not UTF-8"),
     ],
 )
 def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str) -> None:
@@ -114,14 +116,22 @@ def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str
 
 
 def test_an_open_quote_does_not_fill_the_memory(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastcep.io.live.LONGEST", 1_000)
-    with pytest.raises(DataError, match="longer than 1,000 bytes; is a quote not closed"):
+    monkeypatch.setattr("fastcep.io.streams.LONGEST_ROW", 1_000)
+    with pytest.raises(DataError, match="row 0: found a quote that is never closed"):
         rows(HEAD + b'1,"x,1\n' + b"2,y,2\n" * 500, pipe)
 
 
-def test_what_cannot_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lines(pipe: Pipe) -> None:
+    (batch,) = rows(b'{"ts": 1, "text": "x", "n": 1}\n{"ts": 2, "n": 2}\n', pipe)
+    assert [set(row) for row in batch] == [{1, "x"}, {2, None}]
+
+
+def test_what_cannot_be_waited_for(pipe: Pipe) -> None:
+    with pytest.raises(ValidationError, match="cannot be waited for: it is compressed"):
+        rows(gzip.compress(HEAD), pipe)
+
+
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValidationError, match="cannot be waited for"):
-        open_live(SCHEMA, wait=1, on_quiet=lambda: None)
-    with pytest.raises(ValidationError, match="chunk_rows=0"):
-        open_live(SCHEMA, wait=1, on_quiet=lambda: None, chunk_rows=0)
+        open_source("-", SCHEMA, live=Live(1, lambda: None))
