@@ -1,8 +1,9 @@
 """The memory limit of an engine: who may hold how much, and what happens to a query that needs more.
 
-What all queries share (event ring, strings, held and late events) is taken off first; the rest is divided equally, so that
-a query's share does not depend on what the others hold. A query that needs more loses its partial matches and sits out the
-rest of the batch; the others go on. The error comes when the batch is done and carries the matches that were found.
+What all queries share (event ring, strings, held and late events) is taken off first; the rest is divided equally, so
+that a query's share does not depend on what the others hold. A query that needs more loses its partial matches and sits
+out the rest of the batch; the others go on. The error comes when the batch is done and carries the matches that were
+found.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class MemoryLimit:
         if self.bytes is not None and needed > self.bytes:
             raise MemoryLimitError(
                 f"{origin}: no room for {len(batch):,} more events: with {held:,} held back they need {needed:,} "
-                f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken. Give smaller batches, raise the "
-                "limit, or, with allowed_lateness, call late() or shorten it"
+                f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken. Give smaller batches, "
+                "raise the limit, or, with allowed_lateness, call late() or shorten it"
             )
 
     def make_room(self, ring: EventRing, count: int, other: int, position: int) -> None:
