@@ -139,9 +139,9 @@ def _number(source: str | int, names: Sequence[str], label: str, use: str) -> in
     if found:
         raise SchemaError(f"{label}: {found} columns are called {source!r} ({use}); give the column's number instead")
     near = difflib.get_close_matches(source, names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    hint = f"; did you mean {near[0]!r}? The" if near else "; the"
     listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
-    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} The columns are: {listed}")
+    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {listed}")
 
 
 def _attribute(schema: Schema, index: int) -> str:

@@ -141,6 +141,13 @@ def test_both_ways_take_the_same_lines(bad: Path, values: list[Any]) -> None:
         assert repr(together) == repr([row for row in alone if row["ts"] is not None])
 
 
+def test_a_header_with_an_open_quote(tmp_path: Path) -> None:
+    path = tmp_path / "open.csv"
+    path.write_text('ts,"n\n' + "1,7\n" * 50_000)
+    with pytest.raises(DataError, match="the names of the columns do not end; is a quote not closed"):
+        open_source(path, SCHEMA)
+
+
 def test_a_header_of_many_columns(tmp_path: Path) -> None:
     names = [f"column number {k}" for k in range(20_000)]
     path = tmp_path / "wide.csv"
