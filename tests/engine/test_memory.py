@@ -27,7 +27,7 @@ def stream(batches: int, rows: int = 2_000, seed: int = 1) -> list[dict[str, Any
     return [
         {
             "type": draw.choice(list("ABC"), rows, p=[0.45, 0.45, 0.1]),
-            "k": draw.integers(0, 50, rows),
+            "k": draw.integers(0, 50 if rows > 500 else 25, rows),
             "v": draw.integers(0, 3, rows),
             "ts": (np.arange(rows) + number * rows) * 100,
         }
@@ -75,17 +75,17 @@ def test_the_matches_before_the_event_without_room_are_kept() -> None:
 
 @given(
     text=st.sampled_from([LARGE, KLEENE]),
-    limit=st.integers(120_000, 3_000_000),
+    limit=st.integers(120_000, 600_000),
     seed=st.integers(0, 5),
-    rows=st.sampled_from([1, 7, 64, 300]),
+    rows=st.sampled_from([5, 64, 200]),
 )
 def test_what_is_found_under_a_limit_is_true(text: str, limit: int, seed: int, rows: int) -> None:
     """Dropped partial matches lose matches and make none; after an error the engine still finds what it can."""
-    whole = stream(1, 600, seed)[0]
+    whole = stream(1, 200, seed)[0]
     truth = {tuple(map(str, row.values())) for row in fc.Engine(query(text, "q")).process(whole).to_arrow().to_pylist()}
     engine = fc.Engine(query(text, "q"), memory_limit=limit)
     errors = 0
-    for start in range(0, 600, rows):
+    for start in range(0, 200, rows):
         try:
             found = engine.process({name: values[start : start + rows] for name, values in whole.items()})
         except MemoryLimitError as error:
@@ -94,7 +94,7 @@ def test_what_is_found_under_a_limit_is_true(text: str, limit: int, seed: int, r
         for row in found.to_arrow().to_pylist():
             assert tuple(map(str, row.values())) in truth
     metrics = engine.metrics()
-    assert metrics["events"] == 600
+    assert metrics["events"] == 200
     assert errors or (metrics["matches"] == len(truth) and metrics["dropped_partial_matches"] == 0)
 
 
