@@ -27,8 +27,10 @@ demo: $(STAMP)
 	@$(BIN)/fastcep demo --picture build/hot_paths.png
 
 figures: $(STAMP)
-	@mkdir -p docs/images
+	@mkdir -p docs/images build
 	$(BIN)/fastcep demo --picture docs/images/hot_paths.png
+	sed -n '/^```cep/,/^```$$/{/^```/!p}' docs/explain.md > build/explain.cep
+	$(BIN)/fastcep explain build/explain.cep --output docs/images/explain.svg
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -48,6 +50,7 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
 	$(BIN)/python -m bench.compare_limit
 	$(BIN)/python -m bench.memory
+	$(BIN)/python -m bench.kernels
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

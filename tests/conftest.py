@@ -1,8 +1,14 @@
-"""Settings of every test run: hypothesis repeats itself exactly, unless a seed is given with --hypothesis-seed."""
+"""Settings of every test run: hypothesis repeats itself exactly, unless a seed is given with --hypothesis-seed.
+
+Conditions are interpreted (``FASTCEP_JIT=0``) unless a test asks for generated kernels by the fixture ``kernels``.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +29,24 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("fastcep")
+    os.environ["FASTCEP_JIT"] = "0"
+    os.environ["FASTCEP_CACHE_DIR"] = tempfile.mkdtemp(prefix="fastcep-tests-")
+
+
+def pytest_unconfigure() -> None:
+    """Remove the run's cache of kernels."""
+    shutil.rmtree(os.environ["FASTCEP_CACHE_DIR"], ignore_errors=True)
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Path:
+    """Generated kernels on, cached from one test run to the next (a key names all that a kernel depends on)."""
+    cache = getattr(pytestconfig, "cache", None)
+    folder = Path(os.environ["FASTCEP_CACHE_DIR"]) if cache is None else Path(cache.mkdir("fastcep-kernels"))
+    folder.chmod(0o700)
+    monkeypatch.setenv("FASTCEP_CACHE_DIR", str(folder))
+    monkeypatch.setenv("FASTCEP_JIT", "1")
+    return folder
 
 
 def pytest_report_header(config: pytest.Config) -> str:

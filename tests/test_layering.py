@@ -17,6 +17,7 @@ FLOORS = (
     {"events"},
     {"query", "io", "datasets"},
     {"plan"},
+    {"kernels"},
     {"engine"},
     {"shedding"},
     {"report"},

@@ -4,10 +4,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+CHUNK_ROWS: int
+
+Ints = npt.NDArray[np.int64]
+Nulls = npt.NDArray[np.uint8]
+
+class Evaluator:
+    arithmetic_nulls: int
+    function_errors: int
+    def __init__(self, program: object, intern: Callable[[Any], int]) -> None: ...
+    def use_kernel(self, address: int) -> None: ...
+    def __call__(self, values: list[Ints], nulls: list[Nulls | None], n: int) -> tuple[Ints, Nulls]: ...
+    def pieces(
+        self,
+        inputs: list[tuple[npt.NDArray[Any], Nulls | None, Ints | None, int, int]],
+        rows: npt.NDArray[np.int32] | None,
+        keep: Nulls | None,
+        outputs: Ints | None,
+        output_nulls: Nulls | None,
+        n: int,
+        repeat: int = 1,
+    ) -> int: ...
+
 def evaluate(
-    program: object,
-    intern: Callable[[Any], int],
-    values: list[npt.NDArray[np.int64]],
-    nulls: list[npt.NDArray[np.uint8] | None],
-    n: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], int, int]: ...
+    program: object, intern: Callable[[Any], int], values: list[Ints], nulls: list[Nulls | None], n: int
+) -> tuple[Ints, Nulls, int, int]: ...

@@ -1,67 +1,172 @@
 # cython: language_level=3
-"""Run a tier-0 program over whole columns (RETURN, and the tests of the operations)."""
-from libc.stdint cimport int64_t, uint8_t
+"""Run a program over whole columns (RETURN), or in pieces as the matcher does (tests and benchmarks)."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.predicate cimport (
+    CHUNK, Code, Input, Kernel, Machine, code_free, code_new, machine_free, machine_new, run,
+)
+
+#: Rows a program runs over at once.
+CHUNK_ROWS = CHUNK
 
 
-def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
-    """Evaluate output 0 of ``program`` for ``n`` rows.
+cdef class Evaluator:
+    """Evaluates output 0 of ``program`` over columns.
 
     Parameters
     ----------
     program
-        ``fastcep.plan.bytecode.Program`` whose inputs are all of kind ``event``.
+        ``fastcep.plan.bytecode.Program``.
     intern
         Gives the word of a constant that is no number (see ``Program``).
-    values, nulls
-        Per input column an 8-byte array of n values, and uint8[n] (1 = null) or None.
 
-    Returns
-    -------
-    tuple
-        int64[n] values (bits of float64 where the result is one), uint8[n] nulls, the number of arithmetic nulls and
-        that of exceptions in users' functions.
+    Attributes
+    ----------
+    arithmetic_nulls, function_errors
+        Overflows and integer divisions by zero so far; exceptions in users' functions so far.
     """
-    cdef Machine* vm = machine_new()
+    cdef Machine* vm
     cdef Code code
-    cdef Input* inputs = <Input*>calloc(max(1, len(program.inputs)), sizeof(Input))
-    cdef Py_ssize_t i, j, m
-    cdef const int64_t[::1] view
-    cdef const uint8_t[::1] mask
-    cdef int64_t[::1] out
-    cdef uint8_t[::1] out_null
-    cdef int64_t* outs[1]
-    cdef uint8_t* out_nulls[1]
-    cdef int64_t counted, errors
-    keep = []
-    result, result_null = np.zeros(n, np.int64), np.zeros(n, np.uint8)
-    if n == 0:
-        machine_free(vm)
-        free(inputs)
-        return result, result_null, 0, 0
-    out, out_null = result, result_null
-    outs[0], out_nulls[0] = &out[0], &out_null[0]
-    code_new(&code, program, intern)
-    try:
+    cdef Input* inputs
+
+    def __cinit__(self, program, intern):
+        self.vm = machine_new()
+        code_new(&self.code, program, intern)
+        self.inputs = <Input*>calloc(max(1, self.code.n_inputs), sizeof(Input))
+        if self.inputs == NULL:
+            raise MemoryError("no memory for an expression")
+
+    def __dealloc__(self):
+        code_free(&self.code)
+        free(self.inputs)
+        machine_free(self.vm)
+
+    @property
+    def arithmetic_nulls(self):
+        return self.vm.arithmetic_nulls
+
+    @property
+    def function_errors(self):
+        return self.vm.function_errors
+
+    def use_kernel(self, size_t address):
+        """Run by the generated code at ``address`` from now on; 0 = by bytecode."""
+        self.code.kernel = <Kernel>address
+
+    def __call__(self, list values, list nulls, Py_ssize_t n):
+        """Evaluate ``n`` rows.
+
+        Parameters
+        ----------
+        values, nulls
+            Per input column (by the input's number) an 8-byte array of n values, and uint8[n] (1 = null) or None.
+
+        Returns
+        -------
+        tuple
+            int64[n] values (bits of float64 where the result is one), uint8[n] nulls.
+        """
+        cdef Py_ssize_t i, j, m
+        cdef const int64_t[::1] view
+        cdef const uint8_t[::1] mask
+        cdef int64_t[::1] out
+        cdef uint8_t[::1] out_null
+        cdef int64_t* outs[1]
+        cdef uint8_t* out_nulls[1]
+        result, result_null = np.zeros(n, np.int64), np.zeros(n, np.uint8)
+        if n == 0:
+            return result, result_null
+        out, out_null = result, result_null
+        outs[0], out_nulls[0] = &out[0], &out_null[0]
         for i in range(0, n, CHUNK):
             m = min(<Py_ssize_t>CHUNK, n - i)
-            for j in range(code.n_inputs):
-                view = values[code.input_number[j]].view(np.int64)
-                inputs[j].data = &view[i]
-                inputs[j].nulls = NULL
-                if nulls[code.input_number[j]] is not None:
-                    mask = nulls[code.input_number[j]]
-                    inputs[j].nulls = &mask[i]
-                inputs[j].bits = NULL
-                inputs[j].stride = 1
-            run(vm, &code, inputs, NULL, <int>m, NULL, outs, out_nulls, i)
-        counted, errors = vm.arithmetic_nulls, vm.function_errors
-    finally:
-        code_free(&code)
-        free(inputs)
-        machine_free(vm)
-    return result, result_null, counted, errors
+            for j in range(self.code.n_inputs):
+                view = values[self.code.input_number[j]].view(np.int64)
+                self.inputs[j].data = &view[i]
+                self.inputs[j].nulls = NULL
+                if nulls[self.code.input_number[j]] is not None:
+                    mask = nulls[self.code.input_number[j]]
+                    self.inputs[j].nulls = &mask[i]
+                self.inputs[j].bits = NULL
+                self.inputs[j].stride = 1
+            run(self.vm, &self.code, self.inputs, NULL, <int>m, NULL, outs, out_nulls, i)
+        return result, result_null
+
+    def pieces(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
+               uint8_t[:, ::1] output_nulls, int n, Py_ssize_t repeat=1):
+        """Run over ``n`` rows as the matcher does, chunk by chunk, ``repeat`` times (for a clock); returns the rows kept.
+
+        Parameters
+        ----------
+        inputs
+            Per input ``(values, nulls or None, null bit words or None, bit, stride)``.
+        rows, keep, outputs, output_nulls
+            As in ``predicate.run``; each may be None. ``rows`` and outputs are for one chunk only. With ``repeat`` all
+            rows count each time.
+        """
+        cdef Py_ssize_t j, k, first
+        cdef const int64_t[::1] view
+        cdef const uint8_t[::1] mask
+        cdef Input* bases = <Input*>calloc(max(1, self.code.n_inputs), sizeof(Input))
+        cdef int64_t* outs[64]
+        cdef uint8_t* out_nulls[64]
+        cdef int m, kept = 0
+        cdef const int32_t* picked = NULL
+        cdef uint8_t* alive = NULL
+        cdef uint8_t* counted
+        try:
+            if n < 1 or len(inputs) != self.code.n_inputs or (n > CHUNK and (rows is not None or outputs is not None)):
+                raise ValueError(f"expected {self.code.n_inputs} inputs, and 1 to {CHUNK} rows with outputs or selected rows")
+            for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
+                view = values.view(np.int64)
+                bases[j].data = &view[0]
+                if nulls is not None:
+                    mask = nulls
+                    bases[j].nulls = &mask[0]
+                if bits is not None:
+                    view = bits
+                    bases[j].bits = &view[0]
+                bases[j].bit = bit
+                bases[j].stride = stride
+            if rows is not None:
+                picked = &rows[0]
+            if outputs is not None:
+                for j in range(outputs.shape[0]):
+                    outs[j], out_nulls[j] = &outputs[j, 0], &output_nulls[j, 0]
+            if keep is not None:
+                alive = &keep[0]
+            with nogil:
+                for j in range(repeat):
+                    if alive != NULL and repeat > 1:
+                        memset(alive, 1, n)
+                    kept = 0
+                    first = 0
+                    while first < n:
+                        m = min(CHUNK, n - <int>first)
+                        for k in range(self.code.n_inputs):
+                            self.inputs[k] = bases[k]
+                            if bases[k].stride:
+                                self.inputs[k].data += first
+                                if bases[k].nulls != NULL:
+                                    self.inputs[k].nulls += first
+                                if bases[k].bits != NULL:
+                                    self.inputs[k].bits += first
+                        counted = alive
+                        if alive != NULL:
+                            counted += first
+                        kept += run(self.vm, &self.code, self.inputs, picked, m, counted, outs, out_nulls, 0)
+                        first += m
+        finally:
+            free(bases)
+        return kept
+
+
+def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
+    """Evaluate output 0 of ``program`` once (see :class:`Evaluator`); values, nulls, the numbers of arithmetic nulls and function errors."""
+    evaluator = Evaluator(program, intern)
+    result, result_null = evaluator(values, nulls, n)
+    return result, result_null, evaluator.arithmetic_nulls, evaluator.function_errors

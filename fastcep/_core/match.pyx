@@ -27,13 +27,14 @@ from fastcep._core.stage cimport (
     Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
 )
 from fastcep._core.starts cimport (
-    Starts, drop_all, expire, gather_starts, new_node, start_of, starts_clear, starts_init, starts_rest,
+    Starts, count_rows, drop_all, expire, gather_starts, new_node, start_of, starts_clear, starts_init, starts_rest,
 )
 from fastcep._core.store cimport (
     Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, index_bytes, index_free,
     index_new, insert, key_of, sweep,
 )
 from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State, Tables
+from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, fill, gather, push, reserve, take, vec_free
 
 cdef extern from "check.h":
@@ -296,6 +297,15 @@ cdef class Matcher:
                             marks[value] = 1
 
     @property
+    def tasks(self):
+        """The plan's programs and how each is called, ``[(program, role)]``, for :mod:`fastcep.kernels`."""
+        return tasks_of(self.plan)
+
+    def use_kernels(self, kernels):
+        """Run the programs of ``kernels``, ``{(program, role): address}``, by generated code (:mod:`fastcep.kernels`)."""
+        self.tables.use_kernels(self.plan, kernels)
+
+    @property
     def first_needed(self):
         """Position of the oldest event that a live partial match holds, or None."""
         if self.starts.first == self.starts.next:
@@ -487,6 +497,7 @@ cdef class Matcher:
             if some == 0:
                 continue
             self._event_inputs(self.tables.locals + i)
+            memset(keep, 1, some)
             if run(self.vm, self.tables.locals + i, self.inputs, rows, some, keep, NULL, NULL, 0) == 0:
                 memset(keep, 0, some)
             for k in range(some):
@@ -584,6 +595,7 @@ cdef class Matcher:
         cdef int j
         cdef uint8_t keep[1]
         if edge.has_predicate:
+            keep[0] = 1
             self._row_inputs(&edge.predicate, 0, NULL, 0, k)
             if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
                 return
@@ -647,11 +659,13 @@ cdef class Matcher:
             n = 0
             start = bucket.data + first * fixed
             if edge.has_predicate:
+                for i in range(m):
+                    keep[i] = start[i * fixed] >= live_from
                 self._row_inputs(&edge.predicate, edge.index, bucket, first, k)
                 if run(self.vm, &edge.predicate, self.inputs, NULL, m, keep, NULL, NULL, 0) > 0:
                     for i in range(m):
                         rows[n] = i
-                        n += keep[i] & (start[i * fixed] >= live_from)
+                        n += keep[i]
             elif source.first:  # the dead are all before head
                 n = m
             else:
@@ -813,8 +827,7 @@ cdef class Matcher:
         self.rows_created += stored
         self.starts.live += stored
         if stored == n:
-            for j in range(n):
-                self.starts.rows[row[0].data[j * row[0].step] & self.starts.mask] += 1
+            count_rows(&self.starts, row[0].data, row[0].step, n)
         elif stored > 0:
             self._count_keyed(index.words, row, n)
         if self.starts.live > self.peak:
@@ -1021,6 +1034,7 @@ cdef class Matcher:
                     self.inputs[i].data = stage.out[e] + j
                     self.inputs[i].nulls = stage.out_null[e] + j
                     self.inputs[i].stride = 0
+            memset(keep, 1, n)
             kept = run(self.vm, program, self.inputs, NULL, n, keep, NULL, NULL, 0)
             first += n
         return kept == n

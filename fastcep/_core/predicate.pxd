@@ -18,8 +18,16 @@ cdef struct Input:
     int32_t stride           # 1 column, 0 broadcast
 
 
+# A generated kernel (fastcep.kernels): ``run`` compiled for one program. The first two arguments are where it puts how many
+# rows it kept, and one that it never uses (the calling convention of Numba); then ``Input``s, constants, ``Machine.zeros``,
+# rows (never NULL), n, keep, outputs, output nulls, offset and the counter of arithmetic nulls.
+ctypedef int32_t (*Kernel)(int64_t*, void**, const Input*, const int64_t*, const uint8_t*, const int32_t*, int64_t,
+                           uint8_t*, int64_t**, uint8_t**, int64_t, int64_t*) noexcept nogil
+
+
 cdef struct Code:
     int32_t* code            # instructions, six int32 each; NULL = no program
+    Kernel kernel            # NULL = interpret (tier 0)
     int64_t* constants
     uint8_t* constant_nulls
     int32_t n_inputs
@@ -31,6 +39,8 @@ cdef struct Machine:
     int64_t* values          # [MAX_REGISTERS][CHUNK]
     uint8_t* nulls           # [MAX_REGISTERS][CHUNK]
     uint8_t* ones            # [CHUNK] all 1
+    uint8_t* zeros           # [CHUNK] all 0: the null bytes of a column without nulls
+    int32_t* identity        # [CHUNK] 0, 1, …: the rows of a call without ``rows``
     const int64_t* data[48]
     const uint8_t* null[48]
     int32_t step[48]

@@ -1,1 +1,2 @@
 OPCODES: tuple[str, ...]
+SYMBOLS: dict[str, int]

@@ -1,11 +1,14 @@
 # cython: language_level=3
-"""Tier 0 of the predicates: a bytecode evaluator over chunks of rows.
+"""The predicates: a bytecode evaluator over chunks of rows (tier 0), and the call of a generated kernel (tier 1).
 
 A program (``fastcep.plan.bytecode``) reads *inputs* (columns or broadcast scalars), works on registers of ``CHUNK``
 8-byte values with null masks, and ends in ``filter`` (keep the rows that are true) and ``store`` (write an output).
 Values: int64, float64 by bits, bool as 0/1, strings as codes. Null propagates; comparisons are SQL's.
 
-Invariants: ``n <= CHUNK``; a register is written by one instruction and read by later ones before its next write; a mask
+``arithmetic_nulls`` counts an overflow or an integer division by zero of a row only if no earlier filter of the program,
+nor ``keep`` on entry, has rejected the row. So the count depends neither on the chunks nor on the tier.
+
+Invariants: ``n <= CHUNK``; inputs of kind ``row`` share one ``bits``; a register is written by one instruction and read by later ones before its next write; a mask
 pointer of NULL means that the register holds no null.
 """
 from libc.math cimport copysign, exp, fabs, floor, fmod, isnan, log, pow, sqrt
@@ -49,15 +52,20 @@ assert len(OPCODES) == N_OPCODES
 
 cdef Machine* machine_new() except NULL:
     cdef Machine* vm = <Machine*>calloc(1, sizeof(Machine))
+    cdef int i
     if vm == NULL:
         raise MemoryError("no memory for the predicate evaluator")
     vm.values = <int64_t*>calloc(MAX_REGISTERS * CHUNK, sizeof(int64_t))
     vm.nulls = <uint8_t*>calloc(MAX_REGISTERS * CHUNK, 1)
     vm.ones = <uint8_t*>malloc(CHUNK)
-    if vm.values == NULL or vm.nulls == NULL or vm.ones == NULL:
+    vm.zeros = <uint8_t*>calloc(CHUNK, 1)
+    vm.identity = <int32_t*>malloc(CHUNK * sizeof(int32_t))
+    if vm.values == NULL or vm.nulls == NULL or vm.ones == NULL or vm.zeros == NULL or vm.identity == NULL:
         machine_free(vm)
         raise MemoryError("no memory for the predicate evaluator")
     memset(vm.ones, 1, CHUNK)
+    for i in range(CHUNK):
+        vm.identity[i] = i
     return vm
 
 
@@ -66,6 +74,8 @@ cdef void machine_free(Machine* vm) noexcept:
         free(vm.values)
         free(vm.nulls)
         free(vm.ones)
+        free(vm.zeros)
+        free(vm.identity)
         free(vm)
 
 
@@ -195,9 +205,23 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
              uint8_t* keep, int64_t** outputs, uint8_t** output_nulls, int64_t offset) noexcept nogil:
     """Run ``program`` over ``n`` rows (``rows`` selects them from the columns, NULL = the first ``n``).
 
-    ``keep`` receives the result of the filters (may be NULL without filters); outputs go to ``outputs[j][offset:]``.
-    Returns how many rows are kept; 0 ends the program early.
+    ``keep`` (may be NULL without filters) says which rows count, by 0 and 1, and receives those that the filters keep;
+    outputs go to ``outputs[j][offset:]``. Returns how many rows are kept; 0 may end the program early.
     """
+    cdef int64_t kept = 0
+    cdef void* error = NULL
+    FC_CHECK(n <= CHUNK)
+    if program.kernel == NULL:
+        return _interpret(vm, program, inputs, rows, n, keep, outputs, output_nulls, offset)
+    if rows == NULL:
+        rows = vm.identity
+    program.kernel(&kept, &error, inputs, program.constants, vm.zeros, rows, n, keep, outputs, output_nulls, offset,
+                   &vm.arithmetic_nulls)
+    return <int>kept
+
+
+cdef int _interpret(Machine* vm, const Code* program, const Input* inputs, const int32_t* rows, int n,
+                    uint8_t* keep, int64_t** outputs, uint8_t** output_nulls, int64_t offset) noexcept nogil:
     cdef const int32_t* ip = program.code
     cdef int op, dst, i, kept = n
     cdef int64_t* d
@@ -215,9 +239,6 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
     cdef int64_t sa, sb, sc, x, y
     cdef double fx, fy
     cdef uint8_t ta, tb
-    FC_CHECK(n <= CHUNK)
-    if keep != NULL:
-        memset(keep, 1, n)
     while True:
         op = ip[0]
         dst = ip[1]
@@ -344,7 +365,7 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
             c = vm.data[ip[4]]
             sc = vm.step[ip[4]]
             nc = vm.null[ip[4]]
-            _three(vm, op, d, nd, a, sa, na, b, sb, nb, c, sc, nc, ip, n)
+            _three(vm, op, d, nd, a, sa, na, b, sb, nb, c, sc, nc, ip, n, keep)
             vm.data[dst] = d
             vm.null[dst] = nd
             ip += 6
@@ -443,7 +464,7 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
             for i in range(n):
                 d[i] = max(a[i * sa], b[i * sb])
         else:
-            nulls = _checked(vm, op, d, nd, nulls, a, sa, b, sb, n)
+            nulls = _checked(vm, op, d, nd, nulls, a, sa, b, sb, n, keep)
         vm.data[dst] = d
         vm.null[dst] = nulls
         ip += 6
@@ -484,8 +505,8 @@ cdef void _call(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* 
 
 
 cdef const uint8_t* _checked(Machine* vm, int op, int64_t* d, uint8_t* nd, const uint8_t* nulls, const int64_t* a,
-                             int64_t sa, const int64_t* b, int64_t sb, int n) noexcept nogil:
-    """Integer arithmetic whose overflow or zero divisor is null and counted; returns the null mask."""
+                             int64_t sa, const int64_t* b, int64_t sb, int n, const uint8_t* keep) noexcept nogil:
+    """Integer arithmetic whose overflow or zero divisor is null, counted where ``keep``; returns the null mask."""
     cdef int i
     cdef int64_t x, y, q
     cdef bint bad
@@ -525,13 +546,13 @@ cdef const uint8_t* _checked(Machine* vm, int op, int64_t* d, uint8_t* nd, const
                 nulls = nd
             nd[i] = 1
             d[i] = 0
-            vm.arithmetic_nulls += 1
+            vm.arithmetic_nulls += keep == NULL or keep[i] != 0
     return nulls
 
 
 cdef void _three(Machine* vm, int op, int64_t* d, uint8_t* nd, const int64_t* a, int64_t sa, const uint8_t* na,
                  const int64_t* b, int64_t sb, const uint8_t* nb, const int64_t* c, int64_t sc, const uint8_t* nc,
-                 const int32_t* ip, int n) noexcept nogil:
+                 const int32_t* ip, int n, const uint8_t* keep) noexcept nogil:
     """``select`` and the running aggregates: (old, known so far, value), Welford's for mean and m2."""
     cdef int i
     cdef bint xa, xb, xc
@@ -588,7 +609,7 @@ cdef void _three(Machine* vm, int op, int64_t* d, uint8_t* nd, const int64_t* a,
             if not xa and __builtin_add_overflow(va, vc, d + i):
                 d[i] = 0
                 nd[i] = 1
-                vm.arithmetic_nulls += 1
+                vm.arithmetic_nulls += keep == NULL or keep[i] != 0
         elif op == AGG_SUM_F:
             (<double*>d)[i] = (<double*>&va)[0] + number
         elif op == AGG_MIN_I:
@@ -604,3 +625,33 @@ cdef void _three(Machine* vm, int op, int64_t* d, uint8_t* nd, const int64_t* a,
             else:
                 fc = number if number > fa else fa
             (<double*>d)[i] = fc
+
+
+cdef double _exp(double x) noexcept nogil:
+    return exp(x)
+
+
+cdef double _log(double x) noexcept nogil:
+    return log(x)
+
+
+cdef double _pow(double x, double y) noexcept nogil:
+    return pow(x, y)
+
+
+cdef double _floordiv_f(double x, double y) noexcept nogil:
+    return _floordiv(x, y)
+
+
+cdef double _mod_f(double x, double y) noexcept nogil:
+    return _mod(x, y)
+
+
+#: Functions that generated kernels call by these names, so that both tiers use the same code and the same libm.
+SYMBOLS = {
+    "fastcep_exp": <size_t><void*>_exp,
+    "fastcep_log": <size_t><void*>_log,
+    "fastcep_pow": <size_t><void*>_pow,
+    "fastcep_floordiv": <size_t><void*>_floordiv_f,
+    "fastcep_mod": <size_t><void*>_mod_f,
+}

@@ -33,12 +33,21 @@ cdef void drop_all(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts) noexcept nogil
 
 
+cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t step, int64_t n) noexcept nogil:
+    """Count a row under each of ``n`` ordinals (apart from ``live``)."""
+    cdef int64_t* rows = starts.rows
+    cdef int64_t mask = starts.mask, j
+    for j in range(n):
+        rows[ordinals[j * step] & mask] += 1
+
+
 cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t* ordinals, int64_t step,
                                const int32_t* rows, int64_t n) noexcept nogil:
     """Copy the positions of the first events, by ordinals as in ``vectors.gather``."""
-    cdef int64_t i
+    cdef const int64_t* position = starts.position
+    cdef int64_t mask = starts.mask, i
     for i in range(n):
-        to[i] = starts.position[ordinals[(i if rows == NULL else rows[i]) * step] & starts.mask]
+        to[i] = position[ordinals[(i if rows == NULL else rows[i]) * step] & mask]
 
 
 cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:

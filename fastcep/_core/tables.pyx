@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastcep._core.predicate cimport CHUNK, code_free, code_new
+from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
 
 COLUMN_TYPE = -3
 
@@ -20,6 +20,22 @@ cdef int32_t* ints(object values) except NULL:
     for i, value in enumerate(values):
         out[i] = value
     return out
+
+
+cdef int _use(Code* code, object program, str role, object kernels) except -1:
+    address = kernels.get((program, role))
+    if address is not None:
+        code.kernel = <Kernel><size_t>address
+    return 0
+
+
+def tasks_of(plan):
+    """The programs of ``plan`` and how the matcher calls each, ``[(program, role)]`` (roles: fastcep.kernels)."""
+    tasks = [(program, "column") for program in plan.locals] + [(column.program, "column") for column in plan.columns]
+    for edge in plan.edges:
+        tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
+    tasks += [(forall.program, "predicate") for forall in plan.foralls]
+    return [(program, role) for program, role in tasks if program is not None]
 
 
 cdef class Tables:
@@ -151,6 +167,19 @@ cdef class Tables:
             self.states[i].only_stores = (
                 simple and not item.accepting and len(item.indexes) == 1
                 and all(plan.indexes[n].guard < 0 and not plan.indexes[n].forall for n in item.indexes))
+
+    def use_kernels(self, plan, kernels):
+        """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
+        cdef Py_ssize_t i
+        for i, program in enumerate(plan.locals):
+            _use(self.locals + i, program, "column", kernels)
+        for i, column in enumerate(plan.columns):
+            _use(&self.columns[i].program, column.program, "column", kernels)
+        for i, edge in enumerate(plan.edges):
+            _use(&self.edges[i].predicate, edge.predicate, "predicate", kernels)
+            _use(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
+        for i, forall in enumerate(plan.foralls):
+            _use(&self.foralls[i].program, forall.program, "predicate", kernels)
 
     def __dealloc__(self):
         cdef int i

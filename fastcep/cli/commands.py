@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_help=True)
 app.add_typer(datasets_app, name="datasets")
+cache_app = typer.Typer(help="Compiled kernels on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
 
 QueryFile = Annotated[
     Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
@@ -217,6 +219,24 @@ def datasets_make(
     from fastcep.cli.datasets import make
 
     make(name, output, events=events, seed=seed, header=header)
+
+
+@cache_app.command("info")
+@_exit_codes()
+def cache_info(json: Json = False) -> None:
+    """Show the folder of compiled kernels: how many, how large, compiled by what."""
+    from fastcep.cli.cache import info
+
+    info(json=json)
+
+
+@cache_app.command("clear")
+@_exit_codes()
+def cache_clear() -> None:
+    """Remove all compiled kernels; they are made again when they are needed."""
+    from fastcep.cli.cache import clear
+
+    clear()
 
 
 def main() -> None:

@@ -27,9 +27,10 @@ from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import INT64_MIN, format_time
+from fastcep.kernels import Kernels
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast, with_attributes
 
@@ -134,6 +135,7 @@ class Engine:
         self._busy = Lock()
         self._strings_at = _STRINGS
         self._literals = len(self._strings)
+        self._kernels = Kernels([*self._matchers, *(returns for returns in self._returns if returns is not None)])
 
     def _returns_of(self, query: ast.Query) -> Returns | None:
         if not query.returns:
@@ -212,8 +214,20 @@ class Engine:
 
     # ------------------------------------------------------------------- run
 
+    def compile(self, timeout: str | timedelta = "30s") -> bool:
+        """Wait, at most for ``timeout``, until the generated kernels are in use; they come by themselves, but later.
+
+        Returns
+        -------
+        bool
+            Whether all conditions run as generated code; if not, ``metrics()["kernels"]`` says why.
+        """
+        with self._alone():
+            return self._kernels.wait(parse_duration(timeout))
+
     def _take(self, batch: EventBatch | None) -> Matches:
         """Match the events that are next in the stream, if there are any."""
+        self._kernels.swap()
         found = self._nothing() if batch is None else self._match(batch)
         if len(self._strings) > self._strings_at:
             self._forget_strings()
@@ -388,13 +402,14 @@ class Engine:
             ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None at first), ``held_events``,
             ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``, ``memory_limit``
             (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row`` (starts and
-            chains included), ``bytes_per_event`` (of the event ring).
+            chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of the ``total`` programs how
+            many run as ``generated`` code, are ``pending`` or ``failed``, and the ``reason``.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         names = [plan.query.name for plan in self._plans]
         parts = collect(names, self._matchers, self._returns, self._ring, self._strings, self._reorder)
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
-        return own | parts
+        return own | parts | {"kernels": self._kernels.metrics()}
 
 
 def _built(item: object) -> ast.Query:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.evaluate import evaluate
+from fastcep._core.evaluate import Evaluator
 from fastcep.engine.link import Linker
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
+from fastcep.kernels import Task
 from fastcep.plan.bytecode import Compiler
-from fastcep.plan.ir import Op
+from fastcep.plan.ir import Op, leaves
 from fastcep.plan.rewrite import Edge, step
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
@@ -22,6 +23,18 @@ from fastcep.query import ast
 Ints = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8]
 Values = tuple[Ints, Nulls]
+
+
+_AGGREGATES = ("known", "sum", "min", "max", "mean", "m2")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    """A compiled expression: its leaves in the order of the inputs, its program, what runs it."""
+
+    inputs: tuple[Op, ...]
+    task: Task
+    evaluator: Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +72,9 @@ class Returns:
         self.type_codes = type_codes
         self.link = link
         self.translate = Translator(query)
-        self.arithmetic_nulls = 0
-        self.function_errors = 0
+        self._compiled: dict[Op, _Expression] = {}
+        for expr in self._expressions():
+            self._compile(expr)
 
     def columns(self, bindings: Bindings) -> dict[str, Any]:
         """Arrow arrays by output name."""
@@ -88,26 +102,62 @@ class Returns:
         values, nulls = self._gather(member, node.name, dtype, bindings.values[member])
         return from_lengths(lengths, self._arrow(dtype, values, nulls))
 
+    def _expressions(self) -> Iterator[Op]:
+        """Every expression that is evaluated, those of the aggregates' steps included."""
+        for item in self.query.returns:
+            if isinstance(item.expression, ast.AttributeList):
+                continue
+            expr = self.translate(item.expression)
+            yield expr
+            for leaf in leaves(expr):
+                if leaf.data[0] in _AGGREGATES:
+                    member = leaf.data[1]
+                    yield from (step(op, Edge(member, member)) for op in _state(leaf))
+
+    def _compile(self, expr: Op) -> _Expression:
+        known = self._compiled.get(expr)
+        if known is None:
+            inputs: list[Op] = []
+
+            def resolve(node: Op) -> tuple[str, int] | None:
+                if node.args or node.name == "const":
+                    return None
+                if node not in inputs:
+                    inputs.append(node)
+                return ("event", inputs.index(node))
+
+            compiler = Compiler(resolve)
+            compiler.store(0, expr)
+            program = compiler.finish()
+            known = _Expression(tuple(inputs), (program, "whole"), Evaluator(program, self.link))
+            self._compiled[expr] = known
+        return known
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The programs, for generated kernels."""
+        return [known.task for known in self._compiled.values()]
+
+    def use_kernels(self, kernels: Mapping[Task, int]) -> None:
+        """Run programs by the generated code at these addresses."""
+        for known in self._compiled.values():
+            if known.task in kernels:
+                known.evaluator.use_kernel(kernels[known.task])
+
+    @property
+    def arithmetic_nulls(self) -> int:
+        """Overflows and integer divisions by zero so far."""
+        return sum(known.evaluator.arithmetic_nulls for known in self._compiled.values())
+
+    @property
+    def function_errors(self) -> int:
+        """Exceptions in users' functions so far."""
+        return sum(known.evaluator.function_errors for known in self._compiled.values())
+
     def _evaluate(self, expr: Op, leaf: Callable[[Op], Values], n: int) -> Values:
-        inputs: list[Op] = []
-
-        def resolve(node: Op) -> tuple[str, int] | None:
-            if node.args or node.name == "const":
-                return None
-            if node not in inputs:
-                inputs.append(node)
-            return ("event", inputs.index(node))
-
-        compiler = Compiler(resolve)
-        compiler.store(0, expr)
-        program = compiler.finish()
-        columns = [leaf(node) for node in inputs]
-        values, nulls, overflows, errors = evaluate(
-            program, self.link, [v for v, _ in columns], [m for _, m in columns], n
-        )
-        self.arithmetic_nulls += overflows
-        self.function_errors += errors
-        return values, nulls
+        known = self._compile(expr)
+        columns = [leaf(node) for node in known.inputs]
+        return known.evaluator([values for values, _ in columns], [nulls for _, nulls in columns], n)
 
     def _gather(self, member: int, attr: str, dtype: str, positions: Ints) -> Values:
         """Attribute of the events at ``positions`` (-1 gives null); a union may keep it in a column per type."""
@@ -156,14 +206,9 @@ class Returns:
 
     def _aggregate(self, leaf: Op, starts: Ints, lengths: Ints, elements: Values) -> Values:
         """Running aggregates, one element of every match at a time, by the same operations as in the engine."""
-        member, raw, attr = leaf.data[1], leaf.data[2], leaf.data[3]
-        n = len(lengths)
-        leaves = {kind: Op("q", dtype, (), (kind, member, raw, attr)) for kind, dtype in
-                  (("known", "i"), (leaf.data[0], leaf.dtype), ("mean", "f"))}  # fmt: skip
-        if leaf.data[0] not in ("m2", "mean"):
-            del leaves["mean"]
+        member, n = leaf.data[1], len(lengths)
         state: dict[Op, Values] = {
-            op: (np.zeros(n, np.int64), np.full(n, kind != "known", np.uint8)) for kind, op in leaves.items()
+            op: (np.zeros(n, np.int64), np.full(n, op.data[0] != "known", np.uint8)) for op in _state(leaf)
         }
         for number in range(int(lengths.max(initial=0))):
             rows = np.flatnonzero(lengths > number)
@@ -179,6 +224,13 @@ class Returns:
                 values, nulls = self._evaluate(new, input_of, len(rows))
                 state[op][0][rows], state[op][1][rows] = values, nulls
         return state[leaf]
+
+
+def _state(leaf: Op) -> list[Op]:
+    """What a running aggregate keeps: the number of values, the aggregate, for the deviation the mean too."""
+    kind, member, raw, attr = leaf.data
+    kinds = {"known": "i", kind: leaf.dtype} | ({"mean": "f"} if kind in ("m2", "mean") else {})
+    return [Op("q", dtype, (), (name, member, raw, attr)) for name, dtype in kinds.items()]
 
 
 __all__ = ["Bindings", "Returns"]

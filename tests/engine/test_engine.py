@@ -436,7 +436,9 @@ def test_metrics_of_a_hand_example() -> None:
         "events", "relevant_events", "matches", "matches_by_query", "rows_visited", "rows_created",
         "live_partial_matches", "peak_partial_matches", "stored_rows", "keys", "strings", "arithmetic_nulls",
         "function_errors",
-        "watermark", "held_events", "late_events", "late_waiting", "memory_bytes",
+        "watermark", "held_events", "late_events", "late_waiting", "memory_bytes", "kernels",
+        "memory_limit", "memory_by_query", "dropped_partial_matches", "bytes_per_key", "bytes_per_row",
+        "bytes_per_event",
     }  # fmt: skip
     assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
     assert state["matches_by_query"] == {"query": 2}

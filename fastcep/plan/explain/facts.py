@@ -23,7 +23,7 @@ _WINDOWS = {
     "why": "WITHIN counts from a match's first event, so one row serves whatever the window's position",
 }
 _STORE = {"kind": "rows", "why": "the only store"}
-_PREDICATES = {"kind": "bytecode", "tier": 0}
+_PREDICATES = {"kind": "generated kernels", "tier": 1, "until_compiled": {"kind": "bytecode", "tier": 0}}
 _STRATEGY = {"strategy": "skip_till_any", "select": "each", "consume": "zero"}
 
 

@@ -32,7 +32,7 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("windows", f"{windows['mode']}: {windows['why']}"),
         ("strategy", f"{strategy['strategy']}, select {strategy['select']}, consume {strategy['consume']}"),
         ("store", f"{store['kind']} ({store['why']}), one contiguous bucket per key"),
-        ("predicates", f"{predicates['kind']} (tier {predicates['tier']})"),
+        ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
     out += [("per event", entry["expression"]) for entry in facts["per_event"]]
@@ -49,3 +49,7 @@ def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:
     if predicates:
         parts.append(f"where {' AND '.join(told[keys : keys + predicates])}")
     return "; ".join([*parts, *told[keys + predicates :]])
+
+
+def _served(by: dict[str, Any]) -> str:
+    return f"{by['kind']} (tier {by['tier']})"

@@ -1,0 +1,181 @@
+"""The compiling process as its parent sees it: one at a time, the rest queued, polled and never waited for."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+#: Priority of the compiling process: what serves the stream goes first.
+_NICE = 15
+
+
+class Background:
+    """Compiles sources in another process.
+
+    Attributes
+    ----------
+    news
+        Counts the kernels reported so far, so that a reader knows cheaply whether to look again.
+    finished
+        Keys whose kernel was put into the cache.
+    failed
+        Why a kernel is not there, by key. It is not tried again in this process.
+    trouble
+        Why the compiler could not work at all, if so.
+    """
+
+    def __init__(self) -> None:
+        self.news = 0
+        self.trouble = ""
+        self._lock = threading.Lock()
+        self.finished: set[str] = set()
+        self.failed: dict[str, str] = {}
+        self._queue: dict[Path, dict[str, str]] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._report: IO[bytes] | None = None
+        self._read = 0
+        self._folder = Path()
+        self._job: dict[str, str] = {}
+        self._started = ""
+
+    @property
+    def process(self) -> int | None:
+        """Process id of the compiler, while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def submit(self, folder: Path, sources: dict[str, str]) -> None:
+        """Have ``{key: source}`` compiled into the cache ``folder``."""
+        with self._lock:
+            running = self._job if folder == self._folder else {}
+            new = {key: text for key, text in sources.items() if key not in running and key not in self.failed}
+            if new:
+                self._queue.setdefault(folder, {}).update(new)
+                self.finished -= set(new)
+        self.poll()
+
+    def poll(self) -> int:
+        """Read what the process has reported, begin the next job when it has ended; returns :attr:`news`."""
+        if self._lock.acquire(blocking=False):  # else another thread is at it
+            try:
+                if self._process is not None:
+                    ended = self._process.poll()
+                    self._take_report()
+                    if ended is not None:
+                        self._end(ended)
+                if self._process is None and self._queue:
+                    folder = next(iter(self._queue))
+                    self._start(folder, self._queue.pop(folder))
+            finally:
+                self._lock.release()
+        return self.news
+
+    def _start(self, folder: Path, sources: dict[str, str]) -> None:
+        self._folder, self._job, self._started, self._read = folder, sources, "", 0
+        try:
+            self._report = tempfile.TemporaryFile()  # noqa: SIM115 – closed when the process has ended
+            with tempfile.TemporaryFile() as job:
+                job.write(json.dumps({"folder": str(folder), "sources": sources}).encode())
+                job.seek(0)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.kernels"],
+                    stdin=job,
+                    stdout=self._report,
+                    stderr=subprocess.DEVNULL,
+                    cwd=folder,
+                    env=_environment(),
+                    start_new_session=True,
+                )
+            with suppress(OSError, AttributeError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        except OSError as error:
+            self._give_up(f"cannot start {sys.executable}: {error.strerror}")
+            self._close()
+
+    def _take_report(self) -> None:
+        assert self._report is not None
+        if os.fstat(self._report.fileno()).st_size == self._read:
+            return
+        # The process shares the file's position: read without moving it.
+        text = os.pread(self._report.fileno(), 1 << 24, self._read)
+        text = text[: text.rfind(b"\n") + 1]
+        self._read += len(text)
+        for line in text.decode(errors="replace").splitlines():
+            word, _, rest = line.partition(" ")
+            key, _, reason = rest.partition(" ")
+            if word == "start":
+                self._started = key
+            elif word == "stop":
+                self._give_up(rest)
+            else:
+                self._job.pop(key, None)
+                self._started = ""
+                self.news += 1
+                if word == "failed":
+                    self.failed[key] = reason
+                else:
+                    self.finished.add(key)
+
+    def _end(self, code: int) -> None:
+        """The process has ended: what it did not report has failed where it crashed, the rest is tried again."""
+        if self._started or not code:
+            crashed = [self._started] if self._started else list(self._job)
+            for key in crashed:
+                self._job.pop(key, None)
+                self.failed[key] = f"the compiling process ended with code {code}"
+            self.news += 1
+            if self._job:
+                self._queue.setdefault(self._folder, {}).update(self._job)
+        elif self._job:
+            self._give_up(f"the compiling process ended with code {code}")
+        self._close()
+
+    def _give_up(self, reason: str) -> None:
+        self.failed.update(dict.fromkeys(self._job, reason))
+        self.trouble, self._job = reason, {}
+        self.news += 1
+
+    def _close(self) -> None:
+        self._process, self._job, self._started = None, {}, ""
+        if self._report is not None:
+            self._report.close()
+            self._report = None
+
+    def let_go(self) -> None:
+        """Forget the process without a word (at exit; after a fork, whose child has no such process)."""
+        self._lock = threading.Lock()
+        if self._process is not None:
+            self._process.returncode = 0
+            if self._job:
+                self._queue.setdefault(self._folder, {}).update(self._job)
+            self._close()
+
+
+def _environment() -> dict[str, str]:
+    """The environment, with this process's module path: the compiler has to find the same packages."""
+    paths = dict.fromkeys(os.path.abspath(path) for path in sys.path if path)
+    root = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *(path for path in paths if path != root)])}
+
+
+def unusable() -> str | None:
+    """Why this process cannot start a compiler, None if it can."""
+    name = Path(sys.executable or "").name.lower()
+    if "python" not in name or getattr(sys, "frozen", False) or not os.access(sys.executable, os.X_OK):
+        return f"sys.executable is {sys.executable!r}, no Python interpreter that could compile"
+    return None
+
+
+BACKGROUND = Background()
+atexit.register(BACKGROUND.let_go)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=BACKGROUND.let_go)
+
+__all__ = ["BACKGROUND", "Background", "unusable"]

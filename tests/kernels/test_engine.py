@@ -1,0 +1,112 @@
+"""The same matches, order and counts with generated kernels, without them, and with the swap in the middle."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+from naive import INT_MAX, Event
+
+import fastcep as fc
+from fastcep.kernels import Kernels
+
+SCHEMA = fc.Schema(
+    {
+        "A": {"k": "int64", "v": "int64", "x": "float64", "s": "string", "p": "bool"},
+        "B": {"k": "int64", "v": "int64", "x": "float64", "s": "string"},
+        "C": {"k": "int64", "v": "int64", "x": "float64"},
+    },
+    time="ts",
+    type="type",
+    time_unit="ns",
+)
+QUERIES = {
+    "edges": "SEQ(A a, B b, C c) WHERE a.k = b.k AND a.v < b.v AND b.v * 2 < c.v AND c.x - a.x > 0.2 WITHIN 40ns "
+    "RETURN a.v + c.v AS total, b.x / c.x AS ratio",
+    "lost": "SEQ(A a, B b) WHERE a.v < 5 AND a.v // b.v < 3 AND a.v * b.v != 6 WITHIN 20ns RETURN a.v * b.v AS v",
+    "kleene": "SEQ(A a, B+ r[], C c) WHERE r[i].v > a.v AND SUM(r[].v) < c.v + 9 AND r[last].x <= c.x WITHIN 10ns "
+    "RETURN SUM(r[].v) AS s, AVG(r[].x) AS m, STDDEV(r[].v) AS d, MIN(r[].x) AS low",
+    "for all": "SEQ(A a, B{2,4} r[], C c) WHERE r[i+1].v != r[i].v AND r[i].x <= c.x AND r[i].v + c.v > a.v "
+    "WITHIN 16ns",
+    "optional": "SEQ(A a, B? b, C c) WHERE b.v > a.v AND c.v > b.v + 1 AND c.x != a.x WITHIN 12ns RETURN b.v AS v",
+    "strings": "SEQ(A a, B b) WHERE a.s != b.s AND (a.p OR a.v > b.v) AND NOT a.s = 'u' WITHIN 9ns RETURN b.s AS s",
+    "computed key": "SEQ(A a, B b, C c) WHERE a.v + b.v = c.v AND a.x = b.x AND abs(c.x) < 3.0 WITHIN 40ns",
+    "union": "SEQ((A|B) e, C c) WHERE e.v < c.v AND e.x < c.x AND e.k + c.k > 0 WITHIN 12ns RETURN e.type AS kind",
+}
+
+
+def stream(seed: int, n: int = 150) -> list[Event]:
+    draw = random.Random(seed)
+    events = []
+    for number in range(n):
+        kind = draw.choice("AABBC")
+        pools: dict[str, list[Any]] = {
+            "int64": [*range(-1, 10), *range(4), None, INT_MAX],
+            "float64": [0.0, 0.5, 1.0, 2.5, 4.0, 0.5, 1.0, None, float("nan"), float("inf")],
+            "string": ["u", "v", "w", None],
+            "bool": [True, False, None],
+        }
+        values = {name: draw.choice(pools[dtype]) for name, dtype in SCHEMA.attributes(kind).items()}
+        values["k"] = draw.randrange(2)
+        events.append(Event(kind, number, number, values))
+    return events
+
+
+def result(engine: fc.Engine, query: Any, data: list[Any]) -> tuple[str, int]:
+    rows = [row for part in data for row in harness.table_rows(query, engine.process(part).to_arrow())]
+    return repr(rows), engine.metrics()["arithmetic_nulls"]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = fc.parse(f"PATTERN {QUERIES[name]}", SCHEMA, name="q")
+    generated = fc.Engine(query)
+    assert generated.compile("120s"), generated.metrics()["kernels"]
+    monkeypatch.setenv("FASTCEP_JIT", "0")
+    for seed in range(3):
+        events = stream(seed)
+        whole = list(harness.batches(SCHEMA, events))
+        cut = list(harness.batches(SCHEMA, events, [1, 30, 17]))
+        interpreted, found = result(fc.Engine(query), query, whole)
+        assert interpreted.count("), ") > 3, "the streams hold matches"
+        harness.assert_same(query, events, harness.rows(query, None, events), "tier 0")
+        assert result(fc.Engine(query), query, cut) == (interpreted, found), "counts do not depend on the batches"
+        for data in (whole, cut):
+            monkeypatch.setenv("FASTCEP_JIT", "1")
+            assert result(ready(query), query, data) == (interpreted, found), "generated"
+            monkeypatch.setenv("FASTCEP_JIT", "0")
+        swapped = fc.Engine(query)
+        before, _ = result(swapped, query, cut[:4])
+        monkeypatch.setenv("FASTCEP_JIT", "1")
+        swapped._kernels = Kernels(swapped._kernels._users)
+        assert swapped.metrics()["kernels"]["generated"] == swapped.metrics()["kernels"]["total"] > 0
+        after, count = result(swapped, query, cut[4:])
+        monkeypatch.setenv("FASTCEP_JIT", "0")
+        together = "[" + ", ".join(part[1:-1] for part in (before, after) if len(part) > 2) + "]"
+        assert (together, count) == (interpreted, found), "swapped in the middle"
+
+
+def ready(query: Any) -> fc.Engine:
+    engine = fc.Engine(query)
+    assert engine.metrics()["kernels"]["pending"] == 0, "they are loaded"
+    return engine
+
+
+def test_a_rejected_row_does_not_count(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``a.v // b.v`` divides by zero for every row, but only rows that pass ``a.v < b.x`` before it count."""
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.x < b.x AND a.v // b.v < 3 WITHIN 1s", SCHEMA)
+    data = {
+        "type": ["A"] * 300 + ["B"],
+        "ts": list(range(301)),
+        "v": [1] * 300 + [0],
+        "x": [float(n) for n in range(300)] + [100.0],
+    }
+    for jit in "01":
+        monkeypatch.setenv("FASTCEP_JIT", jit)
+        engine = fc.Engine(query)
+        engine.compile("60s")
+        engine.process({name: data.get(name, [None] * 301) for name in ("type", "ts", "k", "v", "x", "s", "p")})
+        assert engine.metrics()["arithmetic_nulls"] == 100
