@@ -89,7 +89,19 @@ def _root(
 @_exit_codes()
 def run(
     file: QueryFile,
-    source: Annotated[str, typer.Option("--input", metavar="PATH|-", help="Events; - is standard input.")],
+    source: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
+    ],
+    format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    bad_rows: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where rows go that cannot be taken, as JSON lines.")
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +112,7 @@ def run(
     ] = None,
     output_format: Annotated[
         str | None,
-        typer.Option("--format", metavar="NAME", help="Of the output: parquet, arrow, csv or jsonl, for any ending."),
+        typer.Option(metavar="NAME", help="Of the output: parquet, arrow, csv or jsonl, for any ending."),
     ] = None,
     attributes: Annotated[
         bool, typer.Option("--attributes", help="Return the time and attributes of all matched events.")
@@ -114,29 +126,31 @@ def run(
         str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
     ] = None,
     late: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write events that are later still: .parquet, .csv or .arrow.")
+        Path | None, typer.Option(metavar="PATH", help="Write events that are later still: a file as for --output.")
     ] = None,
     idle_timeout: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Standard input: do not hold back events when it is silent so long."),
     ] = None,
 ) -> None:
-    """Run the queries of FILE.cep over a file or standard input."""
+    """Run the queries of FILE.cep over files or standard input."""
     _load(functions)
+    from fastcep.cli.inputs import InputOptions
     from fastcep.cli.late import Lateness
+    from fastcep.cli.outputs import OutputOptions
     from fastcep.cli.run import run as carry_out
 
     carry_out(
         file,
         source,
-        output=output,
-        format=output_format,
+        inputs=InputOptions(format, delimiter, encoding, sort, bad_rows),
+        outputs=OutputOptions(output, output_format),
+        lateness=Lateness(allowed_lateness, late, idle_timeout),
         attributes=attributes,
         json=json,
         batch_rows=batch_rows,
         name=query,
         limit_print=limit_print,
-        lateness=Lateness(allowed_lateness, late, idle_timeout),
     )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
-from fastcep.io import open_live, open_source
+from fastcep.io import Live
 
 if TYPE_CHECKING:
     from fastcep.engine import Engine
-    from fastcep.events import Schema
-    from fastcep.io import MatchWriter, Source
+    from fastcep.io import MatchWriter
 
 __all__ = ["LateEvents", "Lateness"]
 
@@ -28,30 +27,29 @@ class Lateness:
     output: Path | None = None
     idle: str | None = None
 
-    def options(self, source: str, output: str | None, batch_rows: int) -> dict[str, Any]:
+    def options(self, sources: Sequence[str], sort: bool, batch_rows: int) -> dict[str, Any]:
         """Give the engine's options.
 
         Raises
         ------
         ValidationError
-            If the options do not fit each other, the input or the output.
+            If the options do not fit each other or the input.
         """
         for option, value in (("--late", self.output), ("--idle-timeout", self.idle)):
             if value is not None and self.allowed is None:
                 raise ValidationError(f"{option} needs --allowed-lateness: without it the input must be in order")
-        if self.idle is not None and source != "-":
-            raise ValidationError(f"--idle-timeout is for standard input, --input -; '{source}' does not fall silent")
-        matches = None if output is None or output == "-" else Path(output).resolve()
-        if self.output is not None and self.output.resolve() == matches:
-            raise ValidationError(f"--late and --output are both '{output}'; give two names")
+        if self.idle is not None and list(sources) != ["-"]:
+            raise ValidationError("--idle-timeout is for standard input alone, --input -; files do not fall silent")
+        if self.idle is not None and sort:
+            raise ValidationError("--idle-timeout has no use with --sort, which reads all input first; leave one out")
+        if self.output is not None and str(self.output) == "-":
+            raise ValidationError("--late - : late events go to a file; give its name")
         options = {"late_limit": max(1_000_000, batch_rows)}
         return options | {"allowed_lateness": self.allowed, "idle_timeout": self.idle}
 
-    def open(self, source: str, schema: Schema, batch_rows: int, on_quiet: Callable[[], None]) -> Source:
-        """Open the input; ``on_quiet`` is called whenever it has been silent for ``--idle-timeout``."""
-        if self.idle is None:
-            return open_source(source, schema, chunk_rows=batch_rows)
-        return open_live(schema, wait=parse_duration(self.idle) / 1e9, on_quiet=on_quiet, chunk_rows=batch_rows)
+    def live(self, on_quiet: Callable[[], None]) -> Live | None:
+        """How to wait for standard input, if it is to be waited for; `on_quiet` is called when it is silent."""
+        return None if self.idle is None else Live(parse_duration(self.idle) / 1e9, on_quiet)
 
 
 class LateEvents:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.late import LateEvents, Lateness
+from fastcep.cli.outputs import OutputOptions, check_apart
 from fastcep.engine import Engine
 from fastcep.errors import FastcepError, ValidationError
 from fastcep.io import MatchWriter
@@ -137,29 +139,31 @@ def _progress(console: Console) -> Iterator[_Progress]:
 
 def run(
     file: Path,
-    source: str,
+    sources: Sequence[str],
     *,
-    output: str | None = None,
-    format: str | None = None,
+    inputs: InputOptions | None = None,
+    outputs: OutputOptions | None = None,
+    lateness: Lateness | None = None,
     attributes: bool = False,
     json: bool = False,
     batch_rows: int = 65_536,
     name: str | None = None,
     limit_print: int = 10,
-    lateness: Lateness | None = None,
 ) -> Summary:
-    """Run the queries of ``file`` over ``source`` and print the first matches and a summary.
+    """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
     Parameters
     ----------
     file
         The ``.cep`` file.
-    source
-        Path of the events, ``-`` for standard input.
-    output
-        Where to write all matches, ``-`` for standard output, to which nothing else goes then; see `MatchWriter`.
-    format
-        The output's format, whatever its ending.
+    sources
+        Paths of the events, one after the other; ``-`` is standard input.
+    inputs
+        How they are read; None for the defaults.
+    outputs
+        Where all matches are written to; with standard output nothing else goes there.
+    lateness
+        What to do about events out of order; by default the input must be in order.
     attributes
         Return the time and the attributes of all matched events.
     json
@@ -170,26 +174,24 @@ def run(
         The only query to run, or None for all.
     limit_print
         How many matches to print; they are printed as soon as they are found.
-    lateness
-        What to do about events out of order; by default the input must be in order.
 
     Raises
     ------
     FastcepError
         If the queries, the input or the output are wrong. Matches found before are written.
     """
-    piped = output == "-"
-    if piped and json:
+    inputs, outputs, lateness = inputs or InputOptions(), outputs or OutputOptions(), lateness or Lateness()
+    if outputs.piped and json:
         raise ValidationError("--json and --output - both want standard output; write the matches to a file")
-    if format is not None and output is None:
-        raise ValidationError(f"--format {format} says how to write matches, but not where; add --output PATH")
+    check_apart(sources, {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows})
     schema, queries = load(file, name)
-    lateness = lateness or Lateness()
-    engine = Engine(queries, attributes=attributes, **lateness.options(source, output, batch_rows))
+    engine = Engine(queries, attributes=attributes, **lateness.options(sources, inputs.sort, batch_rows))
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
-    printed = limit_print if json or piped else 0
+    printed = limit_print if json or outputs.piped else 0
     with ExitStack() as stack:
-        writer = stack.enter_context(MatchWriter(output, format)) if output is not None else None
+        writer = outputs.open()
+        if writer is not None:
+            stack.enter_context(writer)
         late_writer = stack.enter_context(MatchWriter(lateness.output)) if lateness.output is not None else None
         late = LateEvents(engine, late_writer)
         progress: _Progress | None = None
@@ -216,23 +218,25 @@ def run(
                 progress(summary, perf_counter() - start)
 
         start = perf_counter()
-        first_row = 0
+        live = lateness.live(lambda: take(engine.poll()))
+        opened = inputs.open(sources, schema, batch_rows, ordered=lateness.allowed is None, live=live)
+        source = stack.enter_context(opened)
         try:
-            for batch in lateness.open(source, schema, batch_rows, lambda: take(engine.poll())):
-                matches = engine.process(batch, origin=source, first_row=first_row)
-                first_row += batch.num_rows
+            for matches in feed(engine, source):
+                summary.bad_rows = source.bad_rows
                 take(matches)
         except FastcepError:
             if engine.metrics()["held_events"]:  # they were accepted before the error
                 take(engine.flush())
             raise
+        summary.bad_rows = source.bad_rows
         take(engine.flush())
         summary.stop(perf_counter() - start)
     late.report()
     if json:
         print(summary.as_json())
     else:
-        _print_summary(summary, sys.stderr if piped else sys.stdout)
+        _print_summary(summary, inputs.bad_rows, sys.stderr if outputs.piped else sys.stdout)
     return summary
 
 
@@ -247,7 +251,7 @@ def _print(rows: pa.Table, *, first: bool, console: Console | None) -> int:
     return len(rows)
 
 
-def _print_summary(summary: Summary, file: TextIO) -> None:
+def _print_summary(summary: Summary, bad_rows: Path | None, file: TextIO) -> None:
     """Print the totals for people."""
     if len(summary.matches_by_query) > 1:
         for name, count in summary.matches_by_query.items():
@@ -257,3 +261,5 @@ def _print_summary(summary: Summary, file: TextIO) -> None:
         f"({summary.events_per_second:,.0f} events/s), at most {summary.peak_partial_matches:,} live partial matches",
         file=file,
     )
+    if summary.bad_rows:
+        print(f"{summary.bad_rows:,} bad rows in {bad_rows}", file=file)

@@ -25,11 +25,11 @@ from fastcep.engine.metrics import collect, shared_bytes
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Bindings, Returns
-from fastcep.engine.times import nanoseconds, show
+from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import INT64_MIN
+from fastcep.events.units import INT64_MIN, format_time
 from fastcep.kernels import Kernels
 from fastcep.plan import explain, make_plan
 from fastcep.query import ast, with_attributes
@@ -322,7 +322,9 @@ class Engine:
         with self._alone():
             reached = self._watermark()
             if reached is not None and moment < reached:
-                raise ValidationError(f"cannot move the clock back from {show(reached)} to {show(moment)}")
+                raise ValidationError(
+                    f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}"
+                )
             found = self._take(self._reorder.advance(moment) if self._reorder is not None else None)
             self._time = moment
             for matcher in self._matchers:

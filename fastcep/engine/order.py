@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep.engine.times import show
 from fastcep.errors import DataError
 from fastcep.events import EventBatch, Schema
+from fastcep.events.units import format_time
 
 __all__ = ["check_order", "one_event"]
 
@@ -39,8 +39,9 @@ def check_order(batch: EventBatch, reached: int | None, numbered: int | None, or
     else:
         return
     raise DataError(
-        f"{origin}, row {first_row + batch.row(row)}, column {batch.schema.time!r}: time {show(int(time[row]))} is "
-        f"before {show(before)}, {what}; sort the input by time, or set allowed_lateness"
+        f"{origin}, row {first_row + batch.row(row)}, column {batch.schema.time!r}: time "
+        f"{format_time(int(time[row]))} is before {format_time(before)}, {what}; sort the input by "
+        "time, or set allowed_lateness"
     )
 
 

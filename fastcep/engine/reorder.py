@@ -14,10 +14,9 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.times import show
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import EventBatch, Schema, parse_duration
-from fastcep.events.units import INT64_MAX, INT64_MIN
+from fastcep.events.units import INT64_MAX, INT64_MIN, format_time
 
 __all__ = ["Reorderer", "make_reorderer"]
 
@@ -226,7 +225,7 @@ class Reorderer:
             row = first_row + batch.row(int(np.flatnonzero(~late)[at]))
             raise DataError(
                 f"{origin}, row {row}, column {self._column!r}: found {events.sequence[at]} at the time "
-                f"{show(int(events.time[at]))} for the second time; give each event its own number"
+                f"{format_time(int(events.time[at]))} for the second time; give each event its own number"
             )
 
     def _set_aside(self, events: EventBatch) -> None:

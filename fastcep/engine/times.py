@@ -1,4 +1,4 @@
-"""Moments as users give them and as messages show them."""
+"""Moments as users give them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fastcep.errors import ValidationError
 
-__all__ = ["nanoseconds", "show"]
+__all__ = ["nanoseconds"]
 
 
 def nanoseconds(time: object) -> int:
@@ -28,10 +28,3 @@ def nanoseconds(time: object) -> int:
     if not -(2**63) <= time < 2**63:
         raise ValidationError(f"time {time} is outside of int64 nanoseconds")
     return int(time)
-
-
-def show(time: int) -> str:
-    """Write a time as nanoseconds or, when it is a plausible date, as ISO text."""
-    if abs(time) < 10**17 or not -(2**63) < time < 2**63:
-        return f"{time} ns"
-    return f"{np.datetime64(time, 'ns')}Z"

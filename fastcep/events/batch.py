@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from fastcep.errors import SchemaError, ValidationError
 from fastcep.events.convert import (
+    Fault,
     Place,
     from_numpy,
     int64_values,
     is_text,
-    null_bytes,
     number_column,
     plain,
     time_column,
@@ -24,9 +24,17 @@ from fastcep.events.convert import (
 from fastcep.events.schema import Schema, suggestion
 from fastcep.events.strings import StringTable
 
-__all__ = ["EventBatch"]
+__all__ = ["EventBatch", "as_table", "read"]
 
 _UNKNOWN = 2**16 - 1  # above every type id
+
+
+class Encoder(Protocol):
+    """What gives codes to texts: a `StringTable`."""
+
+    def encode(self, array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
+        """Intern a column."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,49 +96,7 @@ class EventBatch:
         DataError
             A time, type or sequence number is null, a type is not declared, a number does not fit.
         """
-        table = _table(data, origin)
-        types = None
-        keep: npt.NDArray[np.bool_] | None = None
-        if schema.type is not None:
-            types = _type_ids(schema, _column(table, schema.type, "type", origin), origin, first_row)
-            if schema.other_types == "ignore" and (types == _UNKNOWN).any():
-                keep = types != _UNKNOWN
-                types = types[keep]
-        mask: Any = None if keep is None else pa.array(keep)
-
-        rows = None if keep is None else np.flatnonzero(keep)
-
-        def row_of(index: int) -> int:
-            return first_row + (index if rows is None else int(rows[index]))
-
-        def read(source: str | int, needed_for: str) -> Any:
-            array = _column(table, source, needed_for, origin)
-            return array if mask is None else array.filter(mask)
-
-        time = time_column(
-            read(schema.time, "time"),
-            schema.time_unit, schema.time_zone, Place(origin, schema.time, row_of),
-        )  # fmt: skip
-        sequence = None
-        if schema.sequence is not None:
-            place = Place(origin, schema.sequence, row_of)
-            sequence = _sequence(read(schema.sequence, "sequence"), place)
-        columns: list[npt.NDArray[Any]] = []
-        nulls: list[npt.NDArray[np.uint8] | None] = []
-        for at, column in enumerate(schema.columns):
-            array = read(column.source, _owner(schema, at))
-            place = Place(origin, column.source, row_of)
-            if column.dtype == "string" and is_text(array.type):
-                values, missing = strings.encode(array)
-            elif column.dtype == "string" and not pa.types.is_null(array.type):
-                raise place.schema_error(array, "string", "declare another dtype, or cast the column to string")
-            else:
-                values, missing = number_column(array, column.dtype, place)
-            columns.append(values)
-            nulls.append(missing)
-        if types is None:
-            types = np.zeros(len(time), dtype=np.uint16)
-        return cls(schema, time, types, sequence, tuple(columns), tuple(nulls), rows)
+        return read(schema, data, strings, origin, first_row)[0]
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
@@ -193,11 +159,76 @@ class EventBatch:
         )
 
 
-def _table(data: Any, origin: str) -> pa.Table:
+def read(
+    schema: Schema,
+    data: Any,
+    strings: Encoder,
+    origin: str = "batch",
+    first_row: int = 0,
+    faults: list[Fault] | None = None,
+) -> tuple[EventBatch, npt.NDArray[np.bool_] | None]:
+    """Read a batch as `EventBatch.from_data` does; with a list of `faults` go on behind rows that cannot be taken.
+
+    Returns
+    -------
+    batch, keep
+        The events, worthless where there is a fault; bool[rows], false where the type is one to ignore, or None.
+    """
+    table = as_table(data, origin)
+    types = None
+    keep: npt.NDArray[np.bool_] | None = None
+    if schema.type is not None:
+        place = Place(origin, schema.type, lambda index: first_row + index, faults)
+        types = _type_ids(schema, _column(table, schema.type, "type", origin), place)
+        if schema.other_types == "ignore" and (types == _UNKNOWN).any():
+            keep = types != _UNKNOWN
+            types = types[keep]
+    mask: Any = None if keep is None else pa.array(keep)
+
+    rows = None if keep is None else np.flatnonzero(keep)
+
+    def row_of(index: int) -> int:
+        return first_row + (index if rows is None else int(rows[index]))
+
+    def read(source: str | int, needed_for: str) -> Any:
+        array = _column(table, source, needed_for, origin)
+        return array if mask is None else array.filter(mask)
+
+    time = time_column(
+        read(schema.time, "time"),
+        schema.time_unit, schema.time_zone, Place(origin, schema.time, row_of, faults),
+    )  # fmt: skip
+    sequence = None
+    if schema.sequence is not None:
+        place = Place(origin, schema.sequence, row_of, faults)
+        sequence = _sequence(read(schema.sequence, "sequence"), place)
+    columns: list[npt.NDArray[Any]] = []
+    nulls: list[npt.NDArray[np.uint8] | None] = []
+    for at, column in enumerate(schema.columns):
+        array = read(column.source, _owner(schema, at))
+        place = Place(origin, column.source, row_of, faults)
+        if column.dtype == "string" and is_text(array.type):
+            values, missing = strings.encode(array)
+        elif column.dtype == "string" and not pa.types.is_null(array.type):
+            raise place.schema_error(array, "string", "declare another dtype, or cast the column to string")
+        else:
+            values, missing = number_column(array, column.dtype, place)
+        columns.append(values)
+        nulls.append(missing)
+    if types is None:
+        types = np.zeros(len(time), dtype=np.uint16)
+    return EventBatch(schema, time, types, sequence, tuple(columns), tuple(nulls), rows), keep
+
+
+def as_table(data: Any, origin: str) -> pa.Table:
+    """Give what holds columns as a table; ValidationError if nothing does."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
+    if callable(getattr(data, "to_table", None)) and isinstance(getattr(data, "schema", None), pa.Schema):
+        table: pa.Table = data.to_table()  # of a pyarrow data set
+        return table
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
@@ -268,24 +299,19 @@ def _owner(schema: Schema, at: int) -> str:
 
 
 def _sequence(array: Any, place: Place) -> npt.NDArray[np.int64]:
-    if (missing := null_bytes(array)) is not None:
-        at = int(np.argmax(missing))
-        raise place.data_error(at, "found null, expected a sequence number; drop the row or fill it in")
-    if len(array) == 0 and pa.types.is_null(array.type):
-        return np.zeros(0, dtype=np.int64)
+    place.refuse_nulls(array, "a sequence number", "drop the row or fill it in")
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), dtype=np.int64)
     if not pa.types.is_integer(array.type):
         raise place.schema_error(array, "integers", "cast the column to int64")
     return int64_values(array, place)
 
 
-def _type_ids(schema: Schema, array: Any, origin: str, first_row: int) -> npt.NDArray[np.uint16]:
+def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16]:
     """Give uint16[n] type ids, `_UNKNOWN` for undeclared types where the schema ignores them."""
-    assert schema.type is not None
-    place = Place(origin, schema.type, lambda index: first_row + index)
-    if (missing := null_bytes(array)) is not None:
-        raise place.data_error(int(np.argmax(missing)), "found null, expected an event type; drop the row")
-    if len(array) == 0 and pa.types.is_null(array.type):
-        return np.zeros(0, dtype=np.uint16)
+    missing = place.refuse_nulls(array, "an event type", "drop the row")
+    if pa.types.is_null(array.type):
+        return np.full(len(array), _UNKNOWN, dtype=np.uint16)
     if schema.codes is None:
         if not is_text(array.type):
             mend = "give codes={type name: integer}" if pa.types.is_integer(array.type) else "cast the column to string"
@@ -295,13 +321,16 @@ def _type_ids(schema: Schema, array: Any, origin: str, first_row: int) -> npt.ND
         if not pa.types.is_integer(array.type):
             raise place.schema_error(array, "integer codes of event types", "cast the column, or leave out codes")
         ids = _ids_of_codes([schema.codes[name] for name in schema.type_names], int64_values(array, place))
-    if schema.other_types == "error" and (unknown := ids == _UNKNOWN).any():
-        at = int(np.argmax(unknown))
-        value = array[at].as_py()
-        hint = suggestion(value, schema.type_names if schema.codes is None else sorted(schema.codes.values()))
-        raise place.data_error(
-            at, f'found undeclared event type {value!r}; declare it or set other_types="ignore"{hint}'
-        )
+    unknown = ids == _UNKNOWN
+    if missing is not None:
+        ids[missing != 0] = _UNKNOWN
+        unknown &= missing == 0
+    if schema.other_types == "error" and unknown.any():
+        known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
+        place.refuse(
+            unknown, lambda index: f"undeclared event type {array[index].as_py()!r}", "a declared one",
+            lambda index: f'declare it or set other_types="ignore"{suggestion(array[index].as_py(), known)}',
+        )  # fmt: skip
     return ids
 
 
@@ -311,7 +340,7 @@ def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:
     if not isinstance(array, pa.DictionaryArray):
         array = array.dictionary_encode()
     ids = {name: i for i, name in enumerate(schema.type_names)}
-    entries = np.array([ids.get(text, _UNKNOWN) for text in array.dictionary.to_pylist()], dtype=np.uint16)
+    entries = np.array([ids.get(text, _UNKNOWN) for text in array.dictionary.to_pylist()] or [_UNKNOWN], np.uint16)
     return entries.take(int64_values(array.indices))
 
 

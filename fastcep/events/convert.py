@@ -14,23 +14,60 @@ import pyarrow.compute as pc
 from fastcep.errors import DataError, SchemaError
 from fastcep.events.units import INT64_MAX, NANOSECONDS
 
-__all__ = ["Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column"]
+__all__ = [
+    "Fault", "Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column",
+    "whole_numbers",
+]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8] | None
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A row that cannot be taken: its number in the input, the column at fault, and why."""
+
+    row: int
+    column: str | int
+    found: str
+    expected: str
+    mend: str
+
+    def error(self, origin: str) -> DataError:
+        """Make the error on it."""
+        return DataError(
+            f"{origin}, row {self.row}, column {self.column!r}: found {self.found}, expected {self.expected}; "
+            f"{self.mend}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where a column stands, for messages: the origin, the column, and the input row of each of its rows."""
+    """Where a column stands, for messages: the origin, the column, and the input row of each of its rows.
+
+    With a list of `faults`, rows that cannot be taken are added to it instead of raising an error.
+    """
 
     origin: str
     column: str | int
     row_of: Callable[[int], int]
+    faults: list[Fault] | None = None
 
-    def data_error(self, index: int, found: str) -> DataError:
-        """Make the error on the value at row `index`."""
-        return DataError(f"{self.origin}, row {self.row_of(index)}, column {self.column!r}: {found}")
+    def refuse(self, flags: Any, found: Callable[[int], str], expected: str, mend: str | Callable[[int], str]) -> None:
+        """Refuse the rows whose flag is not 0; with a list of faults all of them, else the first by DataError."""
+        for index in np.flatnonzero(flags).tolist():
+            how = mend if isinstance(mend, str) else mend(index)
+            fault = Fault(self.row_of(index), self.column, found(index), expected, how)
+            if self.faults is None:
+                raise fault.error(self.origin)
+            self.faults.append(fault)
+
+    def refuse_nulls(self, array: Any, expected: str, mend: str) -> Nulls:
+        """Refuse the rows that are null; give uint8[n] with 1 = null, or None."""
+        nulls = null_bytes(array)
+        if nulls is not None:
+            self.refuse(nulls, lambda index: "null", expected, mend)
+        return nulls
 
     def schema_error(self, array: Any, expected: str, mend: str) -> SchemaError:
         """Make the error on a column of the wrong type."""
@@ -144,8 +181,10 @@ def int64_values(array: Any, place: Place | None = None) -> Int64s:
     """
     values = _cleared(_buffer(array, _width(array.type)), null_bytes(array))
     if values.dtype == np.uint64 and place is not None and len(values) and values.max() > INT64_MAX:
-        at = int(np.argmax(values > INT64_MAX))
-        raise place.data_error(at, f"found {values[at]}, expected at most {INT64_MAX}; declare float64 or scale it")
+        numbers = values
+        place.refuse(
+            values > INT64_MAX, lambda index: str(numbers[index]), f"at most {INT64_MAX}", "declare float64 or scale it"
+        )
     return values.astype(np.int64, copy=False)
 
 
@@ -175,10 +214,32 @@ def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any
         return int64_values(array, place), nulls
     if dtype == "float64" and pa.types.is_float64(kind):
         return _cleared(_buffer(array, np.float64), nulls), nulls
+    if dtype == "int64" and pa.types.is_decimal(kind):
+        return int64_values(whole_numbers(array, place)), nulls
+    if dtype == "float64" and pa.types.is_decimal(kind):
+        return _cleared(_buffer(array.cast(pa.float64()), np.float64), nulls), nulls
     if dtype == "float64" and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
         return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls
     raise place.schema_error(array, dtype, _mend(kind, dtype))
+
+
+def whole_numbers(array: Any, place: Place) -> Any:
+    """Convert decimals to int64.
+
+    Raises
+    ------
+    DataError
+        A value is no whole number, or does not fit int64.
+    """
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        values = array.to_pylist()
+    right = [value is None or (value == int(value) and abs(int(value)) <= INT64_MAX) for value in values]
+    flags = ~np.array(right)
+    place.refuse(flags, lambda index: str(values[index]), "a whole number that fits int64", "declare float64")
+    return pc.if_else(from_numpy(~flags), array, pa.scalar(None, array.type)).cast(pa.int64())
 
 
 def _mend(kind: Any, dtype: str) -> str:
@@ -218,10 +279,11 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
         A time is null or does not fit int64 nanoseconds.
     """
     kind = array.type
-    if array.null_count:
-        raise place.data_error(_first(null_bytes(array)), "found null, expected a time; drop the row or fill it in")
-    if len(array) == 0 and pa.types.is_null(kind):
-        return np.zeros(0, dtype=np.int64)
+    nulls = place.refuse_nulls(array, "a time", "drop the row or fill it in")
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), dtype=np.int64)
+    if pa.types.is_decimal(kind):
+        return _scaled(int64_values(whole_numbers(array, place)), unit, place)
     if pa.types.is_integer(kind):
         return _scaled(int64_values(array, place), unit, place)
     if pa.types.is_date(kind):
@@ -229,21 +291,19 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     elif pa.types.is_timestamp(kind):
         naive = kind.tz is None
     else:
-        mend = "parse it to timestamps (only files are parsed here)" if is_text(kind) else "cast the column to int64"
+        parse = "parse it to timestamps, or read the data with fastcep.io.open_source, which does"
+        mend = parse if is_text(kind) else "cast the column to int64"
         raise place.schema_error(array, f"integers in {unit} or timestamps", mend)
-    times = _scaled(_buffer(array, np.int64), array.type.unit, place)
+    times = _scaled(_cleared(_buffer(array, np.int64), nulls), array.type.unit, place)
     if naive and zone not in (None, "UTC"):
         moved = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
-        local, times = times, _scaled(_buffer(moved, np.int64), moved.type.unit, place)
+        local, times = times, _scaled(_cleared(_buffer(moved, np.int64), nulls), moved.type.unit, place)
         wrapped = ((local < 0) != (times < 0)) & (np.abs(local // 2) > 2**61)  # Arrow does not check
-        if wrapped.any():
-            at = _first(wrapped)
-            raise place.data_error(at, f"time {local[at]} ns of {zone} does not fit int64 nanoseconds in UTC")
+        place.refuse(
+            wrapped, lambda index: f"time {local[index]} ns of {zone}", "one that fits int64 nanoseconds in UTC",
+            "mend the value or the zone",
+        )  # fmt: skip
     return times
-
-
-def _first(flags: Any) -> int:
-    return int(np.argmax(flags != 0))
 
 
 def _scaled(values: Int64s, unit: str, place: Place) -> Int64s:
@@ -252,6 +312,10 @@ def _scaled(values: Int64s, unit: str, place: Place) -> Int64s:
         return values
     limit = INT64_MAX // factor
     if values.max() > limit or values.min() < -limit:
-        at = int(np.argmax((values > limit) | (values < -limit)))
-        raise place.data_error(at, f"time {values[at]} {unit} does not fit int64 nanoseconds; is the time unit right?")
+        outside = (values > limit) | (values < -limit)
+        place.refuse(
+            outside, lambda index: f"time {values[index]} {unit}", "one that fits int64 nanoseconds",
+            "is the time unit right?",
+        )  # fmt: skip
+        values = np.where(outside, 0, values)
     return values * factor

@@ -1,13 +1,17 @@
-"""Durations: text such as ``"8ms"`` to nanoseconds and back."""
+"""Durations, sizes and times: text such as ``"8ms"`` to numbers and back."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
 
+import numpy as np
+
 from fastcep.errors import ValidationError
 
-__all__ = ["INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "parse_duration", "parse_size"]
+__all__ = [
+    "INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "format_time", "parse_duration", "parse_size",
+]  # fmt: skip
 
 NANOSECONDS: dict[str, int] = {
     "ns": 1,
@@ -98,3 +102,10 @@ def format_duration(ns: int) -> str:
         return "0ns"
     unit = max((u for u, factor in NANOSECONDS.items() if ns % factor == 0), key=NANOSECONDS.__getitem__)
     return f"{ns // NANOSECONDS[unit]}{unit}"
+
+
+def format_time(time: int) -> str:
+    """Write a time as nanoseconds, or, when it is a plausible date, as ISO text."""
+    if abs(time) < 10**17 or not INT64_MIN < time <= INT64_MAX:
+        return f"{time} ns"
+    return f"{np.datetime64(time, 'ns')}Z"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastcep.io.live import open_live
+from fastcep.io.live import Live
 from fastcep.io.sinks import MatchWriter, write_matches
 from fastcep.io.source import Source, open_source
 
-__all__ = ["MatchWriter", "Source", "open_live", "open_source", "write_matches"]
+__all__ = ["Live", "MatchWriter", "Source", "open_source", "write_matches"]

@@ -1,9 +1,9 @@
-"""Which columns of a file a schema needs, where they stand, and where a bad value is."""
+"""Which columns of a file a schema needs, and where they stand."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastcep.errors import SchemaError
 from fastcep.events import Schema
 
-__all__ = ["Layout", "first_failure", "resolve"]
+__all__ = ["Layout", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,21 @@ class Layout:
         """Index of the time column among the needed ones."""
         return self.dtypes.index("time")
 
-    def title(self, k: int) -> str:
-        """Return how messages call the k-th needed column."""
-        return repr(self.names[self.numbers[k]]) if self.names[self.numbers[k]] else str(self.numbers[k])
+    def key(self, k: int) -> str | int:
+        """Return how messages call the k-th needed column: its name, or its number if it has none."""
+        return self.names[self.numbers[k]] or self.numbers[k]
+
+    def column(self, k: int) -> int:
+        """Return where the k-th needed column stands in a batch."""
+        return self.numbers[k] if self.positional else k
+
+    def empty(self, types: Sequence[Any]) -> pa.RecordBatch:
+        """Return a batch without rows, the needed columns being of the given types."""
+        return self.place([pa.nulls(0, kind) for kind in types], 0)
+
+    def values(self, batch: pa.RecordBatch, row: int) -> dict[str, Any]:
+        """Return the values of the needed columns of one row of a batch, by name."""
+        return {str(self.key(k)): batch.column(self.column(k))[row].as_py() for k in range(len(self.numbers))}
 
     def place(self, arrays: Sequence[Any], rows: int) -> pa.RecordBatch:
         """Return the needed columns (in the order of `numbers`) as a batch in which the schema finds them."""
@@ -113,33 +125,6 @@ def resolve(schema: Schema, names: Sequence[str], label: str) -> Layout:
     )
 
 
-def first_failure(array: Any, convert: Callable[[Any], object]) -> int:
-    """Return the index of the first value that `convert` refuses; it must refuse the whole array.
-
-    Parameters
-    ----------
-    array
-        Values, at least one of which makes `convert` raise ``pyarrow.ArrowInvalid``.
-    convert
-        A conversion, value by value.
-
-    Returns
-    -------
-    int
-        Index into `array`, found by halving.
-    """
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            convert(array.slice(low, middle - low))
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
-
-
 def _number(source: str | int, names: Sequence[str], label: str, use: str) -> int:
     if isinstance(source, int):
         if source < len(names):
@@ -154,9 +139,9 @@ def _number(source: str | int, names: Sequence[str], label: str, use: str) -> in
     if found:
         raise SchemaError(f"{label}: {found} columns are called {source!r} ({use}); give the column's number instead")
     near = difflib.get_close_matches(source, names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    hint = f"; did you mean {near[0]!r}? The" if near else "; the"
     listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
-    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} The columns are: {listed}")
+    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {listed}")
 
 
 def _attribute(schema: Schema, index: int) -> str:

@@ -258,7 +258,7 @@ def _form(path: str, format: str | None) -> _Form:
         raise ValidationError(f"unknown output format {format!r}; expected one of {', '.join(FORMATS)}")
     if path == STDOUT:
         if format is None:
-            raise ValidationError("standard output needs a format; give csv, jsonl or arrow (--format)")
+            raise ValidationError("standard output needs a format; give csv, jsonl or arrow (--output-format)")
         if format == "parquet":
             raise ValidationError("parquet cannot go to standard output, it needs a file; give csv, jsonl or arrow")
         return _Form("arrows" if format == "arrow" else format)
@@ -273,7 +273,7 @@ def _form(path: str, format: str | None) -> _Form:
         endings = ", ".join(_ENDINGS)
         raise ValidationError(
             f"cannot write matches to '{path}': expected a name that ends in {endings}, or in .csv or .jsonl followed "
-            "by .gz or .zst; or give a format (--format)"
+            "by .gz or .zst; or give a format (--output-format)"
         )
     return _Form(found, compression)
 

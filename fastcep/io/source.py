@@ -1,9 +1,9 @@
-"""Open a file as a stream of record batches."""
+"""Open files, standard input or tables as a stream of record batches."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
@@ -13,21 +13,24 @@ import pyarrow as pa
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import Schema
+from fastcep.events.screen import Order
+from fastcep.io.badrows import BadRows, Piece
 from fastcep.io.columnar import read_arrow, read_parquet
-from fastcep.io.layout import Layout, first_failure
+from fastcep.io.files import list_files
+from fastcep.io.formats import Format, of_name, sniff
+from fastcep.io.jsonlines import read_json_lines
+from fastcep.io.layout import Layout
+from fastcep.io.live import Live, LiveStream
+from fastcep.io.objects import label_of_object, read_object
+from fastcep.io.options import Options
+from fastcep.io.screening import screened, sound, timed
+from fastcep.io.sorting import sorted_batches
+from fastcep.io.streams import DAMAGE, STDIN, ByteStream, label_of
 from fastcep.io.text import read_csv
-from fastcep.io.times import convert_times
 
 __all__ = ["Source", "open_source"]
 
-Reader = Callable[[str, Schema, int], tuple[Layout, Iterator[pa.RecordBatch]]]
-
-READERS: dict[str, Reader] = {
-    ".csv": read_csv,
-    ".csv.gz": read_csv,
-    ".parquet": read_parquet,
-    ".arrow": read_arrow,
-}
+READERS = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet, "arrow": read_arrow}
 
 
 class Source:
@@ -36,21 +39,34 @@ class Source:
     Attributes
     ----------
     path
-        The path as given, ``"-"`` for standard input.
+        The path as given, ``"-"`` for standard input; several are joined by commas.
+    origin, first_row
+        Of the batch handed out last: the file that it is from, and the number of its first row in it, for messages.
+        After sorting, numbers count the sorted rows.
     rows_read
         Rows of the batches handed out so far.
     """
 
-    def __init__(self, path: str, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(
+        self, path: str, batches: Iterator[tuple[str, int, pa.RecordBatch]], inputs: _Inputs, sink: BadRows | None
+    ) -> None:
         self.path = path
+        self._inputs = inputs
+        self.origin, self.first_row = path, 0
         self.rows_read = 0
         self._batches = batches
+        self._sink = sink
+
+    @property
+    def bad_rows(self) -> int:
+        """How many rows went to the file of bad rows so far."""
+        return 0 if self._sink is None else self._sink.count
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        batch = next(self._batches)
+        self.origin, self.first_row, batch = next(self._batches)
         self.rows_read += batch.num_rows
         return batch
 
@@ -63,26 +79,55 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Close the file; iteration ends."""
+        """Close the input and the file of bad rows; iteration ends."""
         self._batches.close()  # type: ignore[attr-defined]  # a generator
         self._batches = iter(())
+        self._inputs.close()
+        if self._sink is not None:
+            self._sink.close()
 
 
-def open_source(path: str | PathLike[str], schema: Schema, *, chunk_rows: int = 65_536) -> Source:
-    """Open a file for reading in constant memory.
+def open_source(
+    data: Any,
+    schema: Schema,
+    *,
+    chunk_rows: int = 65_536,
+    format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    sort: bool = False,
+    bad_rows: str | PathLike[str] | None = None,
+    ordered: bool = True,
+    live: Live | None = None,
+) -> Source:
+    """Open events for reading in constant memory: CSV, JSON lines, Parquet, Arrow, or a table.
 
-    The ending tells the format: ``.csv``, ``.csv.gz``, ``.parquet`` or ``.arrow`` (file or stream); ``"-"`` is CSV on
-    standard input. Only the columns that the schema needs are read. An empty CSV field is null. A time column of
-    text is converted to UTC (see `fastcep.io.times.convert_times`).
+    Only the columns that the schema needs are read. A time column of text is converted to UTC (see
+    `fastcep.io.times.convert_times`). docs/input.md tells all about formats and bad rows.
 
     Parameters
     ----------
-    path
-        The file, or ``"-"``.
+    data
+        A path, ``"-"`` for standard input, a folder, a pattern such as ``"part-*.parquet"``, or a list of these; or an
+        object that holds a table (pyarrow, pandas, polars, DuckDB, a mapping of names to columns).
     schema
         What the events look like. ``schema.header`` says whether CSV has a line of names.
     chunk_rows
-        Rows of each batch, at least 1; the last may hold fewer.
+        Rows of each batch, at least 1; the last of each file may hold fewer.
+    format
+        ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``; by default the name's ending tells, of standard input the
+        first bytes. Gzip and zstd are recognised by themselves.
+    delimiter, encoding
+        Of CSV (a comma by default; a tab for ``.tsv``), and of CSV and JSON lines.
+    sort
+        True sorts the rows of all files by time, then sequence number, then place. What exceeds 64 MB waits in
+        temporary files.
+    bad_rows
+        A file of JSON lines for the rows that cannot be taken; None makes the first one an error.
+    ordered
+        With `bad_rows`: whether a row that runs backwards in time is bad; False leaves it to the engine.
+    live
+        For standard input alone: each row is handed on when it has arrived, and silence is noticed.
 
     Returns
     -------
@@ -93,94 +138,175 @@ def open_source(path: str | PathLike[str], schema: Schema, *, chunk_rows: int = 
     Raises
     ------
     DataError
-        If there is no such file or it cannot be opened. While iterating: if a value cannot be read as its type (the
-        message names file, row from 0 and column), or the file is broken.
+        If there is no such file or it cannot be opened. While iterating: if a row cannot be taken and `bad_rows` is
+        None (the message names file, row from 0 and column), or the file is broken; rows before it come first.
     SchemaError
         If a column that the schema needs is missing.
     ValidationError
-        If the format is unknown or ``chunk_rows`` is below 1.
+        If an option cannot be, or the format is unknown; with `live` also if standard input is compressed, or is no
+        file or pipe of the system.
     """
-    name = fspath(path)
-    if chunk_rows < 1:
-        raise ValidationError(f"chunk_rows={chunk_rows}: expected at least 1")
-    reader = read_csv if name == "-" else _reader(name)
+    options = Options(format, delimiter, encoding, chunk_rows)
+    if isinstance(data, str | PathLike):
+        paths: Sequence[Any] = [fspath(data)]
+    elif isinstance(data, list | tuple) and data and all(isinstance(item, str | PathLike) for item in data):
+        paths = [fspath(item) for item in data]
+    else:
+        paths = []
+    if live is not None and paths != [STDIN]:
+        raise ValidationError("live is for standard input alone, '-'; files do not fall silent")
+    if live is not None and sort:
+        raise ValidationError("live and sort exclude each other: all input must be there before it can be sorted")
+    if bad_rows is not None:
+        for path in paths:
+            if Path(path).exists() and Path(bad_rows).exists() and Path(path).samefile(bad_rows):
+                raise ValidationError(f"bad rows cannot go to {path!r}, which is the input; give another path")
+    inputs = _Inputs(schema, options, paths, data, live)
     try:
-        layout, batches = reader(name, schema, chunk_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise _broken(name, 0, error) from error
-    return Source(name, _rechunk(_checked(layout, batches, schema), chunk_rows))
+        sink = BadRows(bad_rows) if bad_rows is not None else None
+    except ValidationError:
+        inputs.close()
+        raise
+    path = ",".join(paths) if paths else label_of_object(data)
+    pieces = _taken(inputs, schema, sink, Order() if ordered and sink is not None and not sort else None, sort)
+    if sort:
+        label = f"{path} (sorted)" if path != STDIN else "standard input (sorted)"
+        pieces = _counted(label, sorted_batches((piece.batch for _, piece in pieces), schema))
+    return Source(path, _rechunk(pieces, chunk_rows, live is not None), inputs, sink)
 
 
-def _reader(name: str) -> Reader:
-    file = Path(name)
-    reader = READERS.get("".join(file.suffixes[-2:]).lower()) or READERS.get(file.suffix.lower())
-    if reader is None:
-        raise ValidationError(f"cannot read {name!r}: expected a name that ends in {', '.join(READERS)}, or '-'")
-    if file.is_dir():
-        raise DataError(f"{name}: found a folder, expected a file")
-    if not file.exists():
-        around = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        near = difflib.get_close_matches(file.name, around, 1)
-        hint = f"; did you mean {str(file.parent / near[0])!r}?" if near else "; check the path"
-        raise DataError(f"{name}: no such file{hint}")
-    return reader
+class _Inputs:
+    """The files, or the object, to be read one after the other; the first is opened at once."""
 
+    def __init__(self, schema: Schema, options: Options, paths: Sequence[str], data: Any, live: Live | None) -> None:
+        self._schema, self._options, self._live = schema, options, live
+        self._stream: ByteStream | None = None
+        self._files = (file for path in paths for file in list_files(path, options))
+        if paths:
+            self._first = self._next()
+        else:
+            self._first = (label_of_object(data), *read_object(data, schema, options))
 
-def _checked(layout: Layout, batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Convert the times; turn what goes wrong in reading into DataError."""
-    column = layout.numbers[layout.time] if layout.positional else layout.time
-    row = 0
-    while True:
+    def __iter__(self) -> Iterator[tuple[str, Layout, Iterator[Piece]]]:
+        while self._first is not None:
+            yield self._first
+            self._first = self._next()
+
+    def _next(self) -> tuple[str, Layout, Iterator[Piece]] | None:
+        name = next(self._files, None)
+        if name is None:
+            return None
         try:
-            batch = next(batches)
-        except StopIteration:
-            return
-        except (OSError, pa.ArrowException) as error:
-            raise _broken(layout.label, row, error) from error
-        raw = batch.column(column)
+            return (label_of(name), *self._open(name))
+        except DAMAGE as error:
+            raise _broken(label_of(name), 0, error) from error
 
-        def convert(times: Any) -> Any:
-            return convert_times(times, schema.time_format, schema.time_zone)
-
+    def _open(self, name: str) -> tuple[Layout, Iterator[Piece]]:
+        form = of_name(name) if name != STDIN else None
+        self._stream = stream = LiveStream(self._live) if self._live is not None else ByteStream(name)
         try:
-            times = convert(raw)
-        except pa.ArrowInvalid as error:
-            bad = first_failure(raw, convert)
-            raise DataError(_bad_time(layout, row + bad, raw[bad].as_py(), schema)) from error
-        if times is not raw:
-            batch = batch.set_column(column, batch.schema.names[column], times)
-        row += batch.num_rows
-        yield batch
+            if form is not None and stream.magic and form.compression not in (None, stream.compression):
+                raise DataError(
+                    f"{stream.label}: cannot be read after 0 rows: expected {form.compression} data by its name, found "
+                    f"{stream.magic!r}; mend the name or the file"
+                )
+            if self._options.format is not None:
+                form = replace(form or Format("csv"), name=self._options.format)
+            elif form is None:
+                form = Format(sniff(stream.peek(64)))
+            return READERS[form.name](stream, self._schema, form, self._options)
+        except BaseException:
+            stream.close()
+            raise
 
-
-def _bad_time(layout: Layout, row: int, value: object, schema: Schema) -> str:
-    expected = (
-        f"a time of the format {schema.time_format!r}; mend the value or the format"
-        if schema.time_format
-        else "an ISO 8601 time such as 2018-05-01 07:30:00; mend the value or declare its format"
-    )
-    return f"{layout.label}, row {row}, column {layout.title(layout.time)}: found {str(value)!r}, expected {expected}"
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._stream is not None:
+            self._stream.close()
 
 
 def _broken(name: str, row: int, error: Exception) -> DataError:
     return DataError(f"{name}: cannot be read after {row} rows; is it cut off or of another format? ({error})")
 
 
-def _rechunk(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
-    count = 0
+def _taken(
+    inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool
+) -> Iterator[tuple[str, Piece]]:
+    """Convert times and part with bad rows: to the sink, or by an error."""
+    for label, layout, raw in inputs:
+        try:
+            for piece in _sound(label, layout, raw):
+                piece = timed(piece, layout, schema)
+                if sink is not None or sort:
+                    piece = screened(piece, layout, schema, order)
+                if sink is not None:
+                    sink.add(piece.bad)
+                elif piece.bad:
+                    yield label, Piece(piece.before_the_first_bad(), (), piece.start)
+                    raise piece.bad[0].error()
+                yield label, piece
+        finally:
+            raw.close()  # type: ignore[attr-defined]  # a generator
+
+
+def _sound(label: str, layout: Layout, raw: Iterator[Piece]) -> Iterator[Piece]:
+    """Number the rows of a file and check its texts; make what a damaged file raises a DataError."""
+    row = 0
+    while True:
+        try:
+            piece = next(raw, None)
+            if piece is None:
+                return
+            piece = sound(piece.at(row), layout)
+        except DAMAGE as error:
+            raise _broken(label, row, error) from error
+        row += len(piece)
+        yield piece
+
+
+def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Piece]]:
+    row = 0
     for batch in batches:
-        start = 0
+        yield label, Piece(batch, (), row)
+        row += batch.num_rows
+
+
+def _rechunk(pieces: Iterator[tuple[str, Piece]], rows: int, prompt: bool) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+    """Cut and join to batches of `rows`, each of one file; rows before an error come before it; `prompt`: only cut."""
+    held: list[pa.RecordBatch] = []
+    count, first, origin = 0, 0, ""
+    failure: Exception | None = None
+    while True:
+        try:
+            label, piece = next(pieces)
+        except StopIteration:
+            break
+        except Exception as error:
+            failure = error
+            break
+        if label != origin and held:
+            yield origin, first, _joined(held)
+            held, count = [], 0
+        origin, batch, start = label, piece.batch, 0
+        numbers = piece.rows() if piece.bad else range(piece.start, piece.start + batch.num_rows)
         while count + batch.num_rows - start >= rows:
+            first = first if held else int(numbers[start])
             held.append(batch.slice(start, rows - count))
             start += rows - count
-            yield _joined(held)
+            yield origin, first, _joined(held)
             held, count = [], 0
         if start < batch.num_rows:
+            first = first if held else int(numbers[start])
             held.append(batch.slice(start))
             count += batch.num_rows - start
+        if held and prompt:
+            yield origin, first, _joined(held)
+            held, count = [], 0
     if held:
-        yield _joined(held)
+        yield origin, first, _joined(held)
+    pieces.close()  # type: ignore[attr-defined]  # a generator
+    if failure is not None:
+        raise failure
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,201 +1,284 @@
-"""Read CSV batch by batch, with a type declared for every column."""
+"""Read CSV block by block, with a type declared for every column."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
-import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv as pv
 
 from fastcep.errors import DataError
 from fastcep.events import Schema
-from fastcep.io.layout import Layout, first_failure, resolve
+from fastcep.events.convert import from_numpy
+from fastcep.io.badrows import BadRow, Piece
+from fastcep.io.formats import Format
+from fastcep.io.layout import Layout, resolve
+from fastcep.io.options import Options
+from fastcep.io.screening import timed
+from fastcep.io.streams import Block, ByteStream, blocks, nothing, work_through
+from fastcep.io.values import FALSE, TRUE, convert_texts
 
-__all__ = ["read_csv"]
+__all__ = ["QuoteCutter", "read_csv"]
 
 pc: Any = pyarrow.compute  # its stubs know too few overloads
 
-HEAD = 1 << 16  # bytes looked at for the header and the first row
 TYPES: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
-TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 INTEGER = re.compile(r"\s*-?\d+\s*")
-STDIN = "-"
+SAMPLE = 100  # rows looked at for the kind of the time
+NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 
-class _Joined(io.RawIOBase):
-    """A stream of which the head has been read already."""
-
-    def __init__(self, head: bytes, tail: Any) -> None:
-        self._head, self._tail = head, tail
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if not self._head:
-            return bytes(self._tail.read(size))
-        cut = len(self._head) if size < 0 else size
-        part, self._head = self._head[:cut], self._head[cut:]
-        return part
-
-    def close(self) -> None:
-        if self._tail is not sys.stdin.buffer:
-            self._tail.close()
-        super().close()
-
-
-def read_csv(path: str, schema: Schema, chunk_rows: int) -> tuple[Layout, Iterator[pa.RecordBatch]]:
-    """Open a CSV file: comma, double quotes, UTF-8, gzip if the name ends in ``.gz``; an empty field is null.
+def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
+    """Open CSV: double quotes, a comma or another delimiter; an empty field is null, an empty line no row.
 
     Parameters
     ----------
-    path
-        The file, or ``"-"`` for standard input.
+    stream
+        The bytes; closed in the end.
     schema
         Says which columns are read, as what, and whether there is a header.
-    chunk_rows
-        Not used: batches are about a megabyte of text.
+    form, options
+        Delimiter, encoding.
 
     Returns
     -------
     tuple
-        The columns' layout, and the batches.
+        The columns' layout, and pieces of about a megabyte of text.
 
     Raises
     ------
     SchemaError
         If a needed column is missing.
     DataError
-        If the file is empty or not UTF-8; while iterating, if a row has a wrong number of fields or a value is not
-        of its type.
-    OSError, pyarrow.ArrowException
-        If the file is broken.
+        If there is no header where there must be one.
+    OSError, EOFError, zlib.error, pyarrow.ArrowException
+        If the file is damaged; while iterating, after the rows before the damage.
     """
-    label = "standard input" if path == STDIN else path
-    stream = _open(path)
-    head = stream.read(HEAD)
-    records = _records(head, label)
-    first = next(records, None)
-    if first is None:
-        if schema.header:
-            raise DataError(f"{label}: is empty, expected a line with the names of the columns")
-        return Layout(label, ("",), (0,), ("time",), False), iter(())
-    names = first if schema.header else [""] * len(first)
-    layout = resolve(schema, names, label)
-    row = (next(records, None) if schema.header else first) or []
-    number = layout.numbers[layout.time]
-    integer = schema.time_format is None and INTEGER.fullmatch(row[number] if number < len(row) else "")
-    types = [TYPES["int64" if integer else "string"] if d == "time" else TYPES[d] for d in layout.dtypes]
-    return layout, _batches(path, _Joined(head, stream), layout, types, schema.header)
-
-
-def _open(path: str) -> Any:
-    if path == STDIN:
-        return sys.stdin.buffer
-    compression: Any = "gzip" if path.lower().endswith(".gz") else None
-    return pa.input_stream(path, compression=compression)
-
-
-def _records(head: bytes, label: str) -> Iterator[list[str]]:
+    delimiter = options.delimiter or form.delimiter
     try:
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{label}: byte {error.start} is not UTF-8; convert the file, for example with iconv"
-        ) from error
-    return (record for record in csv.reader(io.StringIO(text, newline="")) if record)
+        stream.decode(options.encoding)
+        cutter = QuoteCutter(delimiter)
 
+        def whole(head: bytes) -> bytes:
+            return head[: cutter.cut(head)]
 
-def _reader(
-    stream: Any, layout: Layout, types: list[Any], header: bool, threads: bool, bad_row: Any
-) -> pv.CSVStreamingReader:
-    columns = [str(number) for number in range(len(layout.names))]
-    wanted = [str(number) for number in layout.numbers]
-    return pv.open_csv(
-        stream,
-        read_options=pv.ReadOptions(column_names=columns, skip_rows_after_names=int(header), use_threads=threads),
-        parse_options=pv.ParseOptions(newlines_in_values=True, invalid_row_handler=bad_row),
-        convert_options=pv.ConvertOptions(
-            column_types=dict(zip(wanted, types, strict=True)),
-            include_columns=wanted,
-            null_values=[""],
-            strings_can_be_null=True,
-            true_values=TRUE,
-            false_values=FALSE,
-        ),
-    )
+        def enough(head: bytes) -> bool:
+            return sum(1 for _ in islice(_records(whole(head), delimiter), 1 + schema.header)) > schema.header
 
-
-def _batches(path: str, stream: Any, layout: Layout, types: list[Any], header: bool) -> Iterator[pa.RecordBatch]:
-    row = 0
-    with stream:
-        try:
-            for batch in _reader(stream, layout, types, header, True, None):
-                yield layout.place(batch.columns, batch.num_rows)
-                row += batch.num_rows
-        except pa.ArrowInvalid as error:
-            if path != STDIN:
-                _explain(path, layout, types, header)
-            raise DataError(f"{layout.label}, at row {row} or later: a value cannot be read ({error})") from error
-
-
-def _explain(path: str, layout: Layout, types: list[Any], header: bool) -> None:
-    """Read the file again, slowly, and raise DataError for its first bad row; return if there is none."""
-    row = 0
-    bad: list[pv.InvalidRow] = []
-
-    def note(found: pv.InvalidRow) -> str:
-        bad.append(found)
-        return "error"
-
-    with _open(path) as stream:
-        try:
-            for batch in _reader(stream, layout, [pa.binary()] * len(types), header, False, note):
-                faults = []
-                for k, dtype in enumerate(types):
-                    at = _fault(batch.column(k), dtype)
-                    if at is not None:
-                        faults.append((at, k))
-                if faults:
-                    at, k = min(faults)
-                    value = (batch.column(k)[at].as_py() or b"").decode("utf-8", "backslashreplace")
-                    expected = "UTF-8 text" if types[k] == pa.string() else str(types[k]).replace("double", "float64")
-                    raise DataError(
-                        f"{layout.label}, row {row + at}, column {layout.title(k)}: found {value!r}, expected "
-                        f"{expected}; mend the value or declare another type"
-                    )
-                row += batch.num_rows
-        except pa.ArrowInvalid as error:
-            if not bad:
-                return
-            place = f"row {bad[0].number - 1 - int(header)}" if bad[0].number else f"after row {row}"
+        head = stream.peek_until(enough)
+        records = _records(whole(head) if enough(head) else head, delimiter)
+        first = next(records, None)
+        if first is None:
+            if schema.header and head.strip():
+                raise DataError(f"{stream.label}: the names of the columns do not end; is a quote not closed?")
+            if schema.header:
+                raise DataError(f"{stream.label}: is empty, expected a line with the names of the columns")
+            stream.close()
+            return Layout(stream.label, ("",), (0,), ("time",), False), nothing()
+        names = first if schema.header else [""] * len(first)
+        if schema.header and "\ufffd" in "".join(names):
             raise DataError(
-                f"{layout.label}, {place}: found {bad[0].actual_columns} fields, expected "
-                f"{bad[0].expected_columns}; mend the row {bad[0].text[:80]!r}"
-            ) from error
+                f"{stream.label}: the names of the columns are not UTF-8; give the encoding, such as latin-1, or "
+                "convert the file, for example with iconv"
+            )
+        layout = resolve(schema, names, stream.label)
+    except BaseException:
+        stream.close()
+        raise
+    sample = [first] if not schema.header else []
+    sample += islice(records, SAMPLE)
+    text = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
+    types = [TYPES["string" if text else "int64"] if d == "time" else TYPES[d] for d in layout.dtypes]
+    skip = cutter.first_row(head) if schema.header else 0
+    parser = _Parser(layout, types, delimiter)
+
+    def work(block: Block) -> Piece:
+        return timed(parser.parse(block), layout, schema)
+
+    return layout, work_through(stream, blocks(stream, cutter, skip), work)
 
 
-def _fault(column: Any, dtype: Any) -> int | None:
-    """Return the index of the first value that is not of a type, None if all are."""
+def _records(head: bytes, delimiter: str) -> Iterator[list[str]]:
+    text = head.decode("utf-8", "replace")
+    with suppress(csv.Error):  # a field of more than 128 KiB
+        yield from filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
 
-    def convert(raw: Any) -> None:
-        text = raw.cast(pa.string())
-        if dtype == pa.bool_():
-            known = pc.is_in(text, pa.array([*TRUE, *FALSE, None], pa.string()))
-            if not pc.all(known).as_py():
-                raise pa.ArrowInvalid("not a bool")
-        elif dtype != pa.string():
-            pc.utf8_trim_whitespace(text).cast(dtype)
 
+def _mostly_integers(rows: list[list[str]], number: int) -> bool:
+    found = [bool(INTEGER.fullmatch(row[number])) for row in rows if number < len(row) and row[number]]
+    return 2 * sum(found) >= len(found)
+
+
+class QuoteCutter:
+    """Finds the ends of rows of CSV, where line ends may stand inside of quotes.
+
+    A quote opens at the start of a field only; inside of quotes a doubled one stands for itself.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self._starts = np.zeros(256, dtype=bool)  # what a field may start behind
+        self._starts[[ord(delimiter), NEWLINE, RETURN]] = True
+
+    def quotes(self, data: bytes) -> npt.NDArray[np.int64]:
+        """Return where quotes open, close, open, …; `data` must start with a row."""
+        text = np.frombuffer(data, np.uint8)
+        at = np.flatnonzero(text == QUOTE) if b'"' in data else np.zeros(0, np.int64)
+        opening = at[::2]
+        right = self._starts[text[opening - 1]]
+        right[:1] |= opening[:1] == 0
+        right[1:] |= opening[1:] - 1 == at[1::2][: len(opening) - 1]
+        return at if right.all() else self._slowly(text, at)
+
+    def _slowly(self, text: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Leave out quotes in the middle of a field, which are characters like others."""
+        kept: list[int] = []
+        for where in at.tolist():
+            inside = len(kept) % 2 == 1
+            if inside or where == 0 or self._starts[text[where - 1]] or (kept and kept[-1] == where - 1):
+                kept.append(where)
+        return np.array(kept, np.int64)
+
+    def cut(self, data: bytes) -> int:
+        """Return how many first bytes are whole rows."""
+        return self._last_end(data, self.quotes(data), len(data))
+
+    def unclosed(self, data: bytes) -> int | None:
+        """Return where the row starts in which a quote opens that never closes, None if there is none."""
+        quotes = self.quotes(data)
+        return self._last_end(data, quotes, int(quotes[-1])) if len(quotes) % 2 else None
+
+    @staticmethod
+    def _last_end(data: bytes, quotes: npt.NDArray[np.int64], stop: int) -> int:
+        """Return where the last row ends before `stop`."""
+        mark = b"\n" if b"\n" in data else b"\r"
+        while (end := data.rfind(mark, 0, stop)) >= 0:
+            before = int(np.searchsorted(quotes, end))
+            if before % 2 == 0:
+                return end + 1
+            stop = int(quotes[before - 1])
+        return 0
+
+    def first_row(self, data: bytes) -> int:
+        """Return the length of the first row that is not empty, and of what is before it."""
+        text = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero((text == NEWLINE) | ((text == RETURN) & (np.append(text[1:], 0) != NEWLINE)))
+        ends = ends[np.searchsorted(self.quotes(data), ends) % 2 == 0]
+        start = len(data) - len(data.lstrip(b"\r\n"))
+        after = ends[ends > start]
+        return int(after[0]) + 1 if len(after) else len(data)
+
+
+class _Parser:
+    """Makes pieces of blocks; may be called from several threads."""
+
+    def __init__(self, layout: Layout, types: list[Any], delimiter: str) -> None:
+        self._layout, self._types, self._delimiter = layout, types, delimiter
+
+    def parse(self, block: Block) -> Piece:
+        """Make a piece; slowly, row by row, only if something in it is wrong."""
+        if block.fault is not None:
+            raw = block.data.decode("utf-8", "backslashreplace").rstrip("\r\n")
+            fault = BadRow(self._layout.label, 0, None, block.fault, "a quote at both ends of the field",
+                           "mend the quote", raw=raw)  # fmt: skip
+            return Piece(self._layout.empty(self._types), (fault,))
+        try:
+            return self._place(self._read(block.data, self._types, None))
+        except pa.ArrowInvalid:
+            return self._slowly(block.data)
+
+    def _place(self, table: pa.Table) -> Piece:
+        return Piece(self._layout.place([_one(column) for column in table.columns], table.num_rows))
+
+    def _read(self, data: bytes, types: list[Any], handler: Any) -> pa.Table:
+        columns = [str(number) for number in range(len(self._layout.names))]
+        wanted = [str(number) for number in self._layout.numbers]
+        source: Any = pa.py_buffer(data)
+        return pv.read_csv(
+            source,
+            read_options=pv.ReadOptions(column_names=columns, use_threads=False, block_size=len(data) + 1),
+            parse_options=pv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=b'"' in data, invalid_row_handler=handler
+            ),
+            convert_options=pv.ConvertOptions(
+                column_types=dict(zip(wanted, types, strict=True)),
+                include_columns=wanted,
+                null_values=[""],
+                strings_can_be_null=True,
+                true_values=TRUE,
+                false_values=FALSE,
+            ),
+        )
+
+    def _slowly(self, data: bytes) -> Piece:
+        types = self._types
+        data, mark = _readable(data)
+        invalid: list[pv.InvalidRow] = []
+
+        def note(row: pv.InvalidRow) -> str:
+            invalid.append(row)
+            return "skip"
+
+        texts = [_one(column) for column in self._read(data, [pa.string()] * len(types), note).columns]
+        rows = len(texts[0])
+        values: list[Any] = []
+        culprits: dict[int, int] = {}
+        for k, kind in enumerate(types):
+            unreadable = np.zeros(rows, dtype=bool)
+            if mark is not None:
+                marked = pc.fill_null(pc.match_substring(texts[k], mark), False)
+                unreadable = marked.to_numpy(zero_copy_only=False)
+            value, wrong = convert_texts(
+                pc.if_else(from_numpy(~unreadable), texts[k], pa.scalar(None, pa.string())), kind
+            )
+            values.append(value)
+            for at in (*np.flatnonzero(unreadable).tolist(), *wrong):
+                culprits.setdefault(at, k)
+        bad = [self._wrong_width(row, mark) for row in invalid]
+        piece = Piece(self._layout.place(values, rows), tuple(bad))
+        keep = np.ones(rows, dtype=bool)
+        keep[list(culprits)] = False
+        numbers = piece.rows()
+        for at, k in culprits.items():
+            bad.append(self._bad(int(numbers[at]), k, [_text(text[at], mark) for text in texts]))
+        return piece.without(keep, bad[len(invalid) :])
+
+    def _bad(self, row: int, k: int, texts: list[str | None]) -> BadRow:
+        layout = self._layout
+        kind = str(self._types[k]).replace("double", "float64").replace("string", "UTF-8 text")
+        values = {str(layout.key(j)): text for j, text in enumerate(texts)}
+        return BadRow(layout.label, row, layout.key(k), repr(texts[k]), kind,
+                      "mend the value or declare another type", values)  # fmt: skip
+
+    def _wrong_width(self, row: pv.InvalidRow, mark: str | None) -> BadRow:
+        text = row.text if mark is None else row.text.replace(mark, "\\x")
+        return BadRow(self._layout.label, (row.number or 1) - 1, None, f"{row.actual_columns} fields",
+                      str(row.expected_columns), f"mend the row {text[:80]!r}", raw=text)  # fmt: skip
+
+
+def _readable(data: bytes) -> tuple[bytes, str | None]:
+    """Give UTF-8: each byte that is none becomes two hexadecimal digits behind a mark that is not in the data."""
     try:
-        convert(column)
-    except pa.ArrowInvalid:
-        return first_failure(column, convert)
-    return None
+        data.decode()
+    except UnicodeDecodeError:
+        mark = next(mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark.encode() not in data)  # no characters
+        text = data.decode("utf-8", "surrogateescape")
+        return re.sub("[\udc80-\udcff]", lambda found: f"{mark}{ord(found[0]) - 0xDC00:02x}", text).encode(), mark
+    return data, None
+
+
+def _one(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _text(value: Any, mark: str | None) -> str | None:
+    text: str | None = value.as_py()
+    return text.replace(mark, "\\x") if text is not None and mark is not None else text

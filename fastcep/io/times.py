@@ -32,6 +32,8 @@ def is_text(dtype: Any) -> bool:
 def convert_times(times: Any, time_format: str | None, time_zone: str | None) -> Any:
     """Convert a time column that is text, or local time, to UTC; leave every other one as it is.
 
+    Integers are text if there is a format.
+
     Without a format, text is ISO 8601: a date, or a date and a time with a fraction of up to 9 digits, with or
     without an offset. With a format, a fraction after a final ``%S`` is accepted whether or not ``.%f`` is written.
     Of an hour that a clock change repeats, the first is taken; of one that it skips, the moment of the change.
@@ -55,6 +57,8 @@ def convert_times(times: Any, time_format: str | None, time_zone: str | None) ->
     pyarrow.ArrowInvalid
         If a value is no such time, or lies outside 1678 to 2261.
     """
+    if time_format is not None and pa.types.is_integer(times.type):
+        times = times.cast(pa.string())  # 201801310930 in a file that has types
     if is_text(times.type):
         text = pc.utf8_trim_whitespace(times.cast(pa.string()))
         return _iso(text, time_zone) if time_format is None else _formatted(text, time_format, time_zone)

@@ -16,8 +16,16 @@ import pytest
 from typer.testing import CliRunner
 
 from fastcep.cli import app
+from fastcep.events import Schema
+from fastcep.io import open_source, write_matches
 
 runner = CliRunner()
+
+
+
+def csv_rows(lines: list[str]) -> list[list[str]]:
+    return [line.strip().split(",") for line in lines]
+
 
 QUERIES = """\
 STREAM TIME 'ts' UNIT s TYPE 'kind'
@@ -38,7 +46,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 100])
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow", ".arrows", ".jsonl", ".jsonl.zst"])
 def test_late_events_go_to_a_file(files: list[str], tmp_path: Path, rows: int, suffix: str) -> None:
     out, late = tmp_path / "m.parquet", tmp_path / f"late{suffix}"
     options = ["--allowed-lateness", "5s", "--late", str(late), "--output", str(out), "--json"]
@@ -47,16 +55,43 @@ def test_late_events_go_to_a_file(files: list[str], tmp_path: Path, rows: int, s
     summary = json.loads(result.stdout)
     assert (summary["events"], summary["late"], summary["matches"]) == (5, 1, 2)
     assert parquet.read_table(out).select(["a", "b"]).to_pylist() == [{"a": 1, "b": 0}, {"a": 1, "b": 5}]
-    if suffix == ".parquet":
-        table = parquet.read_table(late)
-    elif suffix == ".csv":
-        table = csv.read_csv(late)
-    else:
-        table = pa.ipc.open_file(str(late)).read_all()
-    (row,) = table.to_pylist()
+    schema = Schema({"A": {"id": "int64"}}, time="ts", type="kind", sequence="seq")
+    (row,) = [row for batch in open_source(late, schema) for row in batch.to_pylist()]  # they can be read again
     assert str(row.pop("ts")).startswith("1970-01-01 00:00:01")
     assert row == {"kind": "A", "seq": 3, "id": 1}
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("rows", ["1", "3", "100"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_late_events_and_bad_rows_go_their_own_ways(files: list[str], tmp_path: Path, rows: str, form: str) -> None:
+    """Bad rows count neither for the lateness nor for the numbers of the events."""
+    late, bad, out = tmp_path / "late.jsonl", tmp_path / "bad.jsonl", tmp_path / "m.csv"
+    lines = EVENTS.splitlines(keepends=True)
+    if form == "csv":
+        lines = [*lines[:3], "A,x,3\n", *lines[3:5], "C,9,99\n", *lines[5:], "A,1,\n"]
+        Path(files[-1]).write_text("".join(lines))
+    else:
+        good = [(kind, int(key), int(time)) for kind, key, time in csv_rows(lines[1:])]
+        all_rows = [*good[:2], ("A", 1, None), *good[2:4], ("C", 9, 99), *good[4:], (None, 1, 3)]
+        table = pa.table(list(map(list, zip(*all_rows, strict=True))), ["kind", "id", "ts"])
+        events = tmp_path / f"events.{form}"
+        files[-1] = str(events)
+        write_matches(table, events)
+    options = ["--allowed-lateness", "5s", "--late", str(late), "--bad-rows", str(bad), "--output", str(out), "--json"]
+    result = runner.invoke(app, [*files, *options, "--batch-rows", rows])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["late"], summary["bad_rows"], summary["matches"]) == (5, 1, 3, 2)
+    assert csv.read_csv(out).select(["a", "b"]).to_pylist() == [{"a": 1, "b": 0}, {"a": 1, "b": 5}]
+    assert [json.loads(line)["seq"] for line in late.read_text().splitlines()] == [3]
+    assert [json.loads(line)["row"] for line in bad.read_text().splitlines()] == [2, 5, 8]
+
+
+def test_sorted_input_has_no_late_events(files: list[str]) -> None:
+    result = runner.invoke(app, [*files, "--allowed-lateness", "0s", "--sort", "--json"])
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["late"], summary["matches"]) == (6, 0, 4)
 
 
 def test_nothing_late_is_a_readable_file(files: list[str], tmp_path: Path) -> None:
@@ -105,12 +140,32 @@ def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path)
         (["--allowed-lateness", "5s", "--late", "m.csv", "--output", "./m.csv"], "--late and --output are both"),
         (["--allowed-lateness", "5s", "--late", "late.xlsx"], "ends in .parquet, .arrow"),
         (["--allowed-lateness", "5s", "--late", "no/late.csv"], "no folder"),
+        (["--allowed-lateness", "5s", "--late", "-"], "late events go to a file"),
+        (["--allowed-lateness", "5s", "--late", "l.jsonl", "--bad-rows", "l.jsonl"], "--bad-rows and --late are both"),
+        (["--output", "m.jsonl", "--bad-rows", "./m.jsonl"], "--bad-rows and --output are both"),
     ],
 )
 def test_wrong_options(files: list[str], options: list[str], message: str) -> None:
     result = runner.invoke(app, [*files, *options])
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--output", "--late"])
+def test_an_input_is_not_written_over(files: list[str], option: str) -> None:
+    lateness = ["--allowed-lateness", "5s"] if option == "--late" else []
+    result = runner.invoke(app, [*files, *lateness, option, files[-1]])
+    assert result.exit_code == 2
+    assert f"{option} cannot go to '{files[-1]}', which is the input" in result.stderr.replace("\n", "")
+    assert Path(files[-1]).read_text() == EVENTS
+
+
+def test_standard_input_is_not_waited_for_and_sorted(files: list[str]) -> None:
+    options = ["--allowed-lateness", "5s", "--idle-timeout", "1s"]
+    result = runner.invoke(app, [*files[:3], "-", *options, "--sort"], input=EVENTS)
+    assert result.exit_code == 2 and "--idle-timeout has no use with --sort" in result.stderr
+    result = runner.invoke(app, [*files[:3], "-", "--input", files[3], *options], input=EVENTS)
+    assert result.exit_code == 2 and "for standard input alone" in result.stderr
 
 
 # ------------------------------------------------------------------ a live pipe
@@ -154,10 +209,22 @@ def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> Non
     assert csv.read_csv(late).column("seq").to_pylist() == [4], "it came after its time was given up"
 
 
+def test_a_live_pipe_with_a_bad_row_goes_on(files: list[str], tmp_path: Path) -> None:
+    bad, options = tmp_path / "bad.jsonl", ["--allowed-lateness", "1h", "--idle-timeout", "50ms"]
+    with start(files[1], *options, "--bad-rows", str(bad), "--output", "-", "--output-format", "jsonl") as process:
+        feed(process, "kind,id,ts\nB,1,4\nA,one,1\nA,1,2\n")
+        first = wait_for_match(process)
+        out, errors = process.communicate("C,1,3\nB,1,9\n")
+    assert process.returncode == 0, errors
+    assert [(match["a"], match["b"]) for match in map(json.loads, [first, *out.splitlines()])] == [(1, 0), (1, 2)]
+    assert [json.loads(line)["row"] for line in bad.read_text().splitlines()] == [1, 3]
+    assert f"2 bad rows in {bad}" in errors
+
+
 def test_a_live_pipe_reports_a_bad_row(files: list[str]) -> None:
     with start(files[1], "--allowed-lateness", "1h", "--idle-timeout", "50ms") as process:
         feed(process, "kind,id,ts\nB,1,4\nA,1,2\n")
         wait_for_match(process)
         _, errors = process.communicate("A,one,2\n")
     assert process.returncode == 2
-    assert "standard input, at row 2 or later" in errors and "Traceback" not in errors
+    assert "standard input, row 2, column 'id': found 'one'" in errors and "Traceback" not in errors

@@ -121,8 +121,9 @@ def test_attributes(files: tuple[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["csv", "jsonl", "arrow"])
 def test_output_to_standard_output(files: tuple[str, str], form: str) -> None:
     """Nothing but the matches goes there; the summary goes to standard error."""
-    command = [sys.executable, "-m", "fastcep", "run", files[0], "--input", files[1], "--output", "-", "--format", form]
-    done = subprocess.run([*command, "--batch-rows", "2"], capture_output=True, check=True)
+    command = [sys.executable, "-m", "fastcep", "run", files[0], "--input", files[1], "--output", "-"]
+    options = ["--output-format", form, "--batch-rows", "2"]
+    done = subprocess.run([*command, *options], capture_output=True, check=True)
     assert b"6 events, 7 matches" in done.stderr
     if form == "arrow":
         assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 7
@@ -138,7 +139,7 @@ def test_a_reader_that_has_enough_ends_the_run(tmp_path: Path) -> None:
     events.write_text("ts,id\n" + "\n".join(f"{second},1" for second in range(50_000)))
     command = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(events), "--output", "-"]
     with subprocess.Popen(
-        [*command, "--format", "jsonl", "--batch-rows", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "--output-format", "jsonl", "--batch-rows", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline().startswith(b'{"query": "every"')
@@ -151,10 +152,10 @@ def test_a_reader_that_has_enough_ends_the_run(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--output", "-"], "standard output needs a format"),
-        (["--output", "-", "--format", "parquet"], "parquet cannot go to standard output"),
-        (["--output", "-", "--format", "csv", "--json"], "both want standard output"),
-        (["--format", "csv"], "add --output PATH"),
-        (["--output", "m.csv", "--format", "xml"], "unknown output format 'xml'"),
+        (["--output", "-", "--output-format", "parquet"], "parquet cannot go to standard output"),
+        (["--output", "-", "--output-format", "csv", "--json"], "both want standard output"),
+        (["--output-format", "csv"], "add --output PATH"),
+        (["--output", "m.csv", "--output-format", "xml"], "unknown output format 'xml'"),
     ],
 )
 def test_outputs_that_cannot_be(files: tuple[str, str], options: list[str], message: str) -> None:
@@ -236,6 +237,45 @@ def test_bad_row_keeps_the_matches_before_it(files: tuple[str, str], tmp_path: P
     assert result.stdout == ""
     assert "events.csv, row 6, column 'ts'" in result.stderr
     assert parquet.read_table(out).num_rows == 7
+
+
+def test_bad_rows_are_counted_and_kept(files: tuple[str, str], tmp_path: Path) -> None:
+    Path(files[1]).write_text(EVENTS + "A,1,59\nA,x,61\nC,1,62\n")
+    arguments = ["run", files[0], "--input", files[1], "--bad-rows", str(tmp_path / "bad.jsonl")]
+    result = runner.invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["matches"], summary["bad_rows"]) == (6, 7, 3)
+    bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [(row["row"], row["column"]) for row in bad] == [(6, "ts"), (7, "id"), (8, "kind")]
+    assert bad[1] == {"file": files[1], "row": 7, "column": "id", "found": "'x'", "expected": "int64",
+                      "values": {"kind": "A", "id": "x", "ts": "61"}}  # fmt: skip
+    assert f"3 bad rows in {tmp_path / 'bad.jsonl'}" in runner.invoke(app, arguments).stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("path", "message"), [("no/bad.jsonl", "cannot write bad rows"), ("", "which is the input")])
+def test_where_bad_rows_cannot_go(files: tuple[str, str], tmp_path: Path, path: str, message: str) -> None:
+    target = str(tmp_path / path) if path else files[1]
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--bad-rows", target])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert Path(files[1]).read_text() == EVENTS
+
+
+def test_several_inputs_and_their_options(files: tuple[str, str], tmp_path: Path) -> None:
+    rows = EVENTS.splitlines()
+    (tmp_path / "a.txt").write_text("\n".join(rows[:4]).replace(",", ";"))
+    (tmp_path / "b.txt").write_bytes("\n".join([rows[0], *rows[4:]]).replace(",", ";").encode("utf-16"))
+    arguments = ["run", files[0], "--json", "--format", "csv", "--delimiter", ";"]
+    one = runner.invoke(app, [*arguments, "--input", str(tmp_path / "a.txt")])
+    assert json.loads(one.stdout)["events"] == 3
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes((tmp_path / f"{name}.txt").read_bytes().decode(
+            "utf-16" if name == "b" else "utf-8").encode("utf-16"))  # fmt: skip
+    several = ["--input", str(tmp_path / "b.txt"), "--input", str(tmp_path / "a.txt"), "--encoding", "utf-16", "--sort"]
+    both = runner.invoke(app, [*arguments, *several])
+    assert both.exit_code == 0, both.stderr
+    assert json.loads(both.stdout)["matches"] == 7
 
 
 @pytest.mark.parametrize(("out", "message"), [("m.xlsx", ".parquet, .arrow, .arrows, .csv"), ("no/m.csv", "no folder")])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fastcep.errors import DataError, SchemaError, ValidationError
 from fastcep.events import Schema
-from fastcep.io import open_live
+from fastcep.io import Live, open_source
 
 SCHEMA = Schema({"A": {"text": "string", "n": "int64"}}, time="ts")
 HEAD = b"ts,text,n\n"
@@ -46,9 +51,10 @@ def rows(data: bytes, pipe: Pipe, schema: Schema = SCHEMA, **options: Any) -> li
     """Batches of what is written at once, as lists of rows."""
     writer = threading.Thread(target=lambda: (pipe.write(data), pipe.close()))
     writer.start()
-    options = {"wait": 60.0, "on_quiet": lambda: None} | options
+    live = Live(60.0, lambda: None)
     try:
-        return [[tuple(row.values()) for row in batch.to_pylist()] for batch in open_live(schema, **options)]
+        with open_source("-", schema, live=live, **options) as source:
+            return [[tuple(row.values()) for row in batch.to_pylist()] for batch in source]
     finally:
         writer.join()
 
@@ -66,7 +72,7 @@ def test_each_silence_gives_all_complete_rows(pipe: Pipe) -> None:
         else:
             pipe.close()
 
-    for batch in open_live(SCHEMA, wait=0.001, on_quiet=on_quiet):
+    for batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)):
         seen += batch.to_pylist()
     assert [(row["text"], row["n"]) for row in seen] == [("x", 1), ("y", 2), ("one\ntwo", 3), ("z", 4)]
     assert states == [0, 0, 0, 0, 2, 3, 3, 3]
@@ -102,10 +108,10 @@ def test_only_names(pipe: Pipe) -> None:
     ("data", "error", "message"),
     [
         (b"ts,n\n1,1\n", SchemaError, "standard input: no column 'text'"),
-        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, at row 0 or later: a value cannot be read"),
-        (HEAD + b"1,x\n", DataError, "at row 0 or later: a value cannot be read"),
+        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, row 1, column 'n': found 'z', expected int64"),
+        (HEAD + b"1,x\n", DataError, "standard input, row 0: found 2 fields, expected 3"),
         (b"ts,text,n\nnoon,x,1\n", DataError, "standard input, row 0, column 'ts': found 'noon'"),
-        (b"\xff\n", DataError, "byte 0 is not UTF-8"),
+        (b"\xff\n", DataError, "the names of the columns are not UTF-8"),
     ],
 )
 def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str) -> None:
@@ -114,14 +120,81 @@ def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str
 
 
 def test_an_open_quote_does_not_fill_the_memory(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastcep.io.live.LONGEST", 1_000)
-    with pytest.raises(DataError, match="longer than 1,000 bytes; is a quote not closed"):
+    monkeypatch.setattr("fastcep.io.streams.LONGEST_ROW", 1_000)
+    with pytest.raises(DataError, match="row 0: found a quote that is never closed"):
         rows(HEAD + b'1,"x,1\n' + b"2,y,2\n" * 500, pipe)
 
 
-def test_what_cannot_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_row_does_not_wait_for_a_second(pipe: Pipe) -> None:
+    schema = Schema({"A": {"n": "int64"}}, time=0, header=False, sources={"A": {"n": 1}})
+    inputs = {b"1,5\n": schema, HEAD + b"1,x,5\n": SCHEMA, b'{"ts": 1, "text": "x", "n": 5}\n': SCHEMA}
+    for data, opened in inputs.items():
+        pipe.write(data)
+        source = open_source("-", opened, live=Live(60.0, lambda: None))
+        assert next(source).column("n" if opened is SCHEMA else 1).to_pylist() == [5]
+
+
+def test_half_a_row_does_not_tell_the_type_of_the_time(pipe: Pipe) -> None:
+    texts = [b"-05-01 10:00,y,2\n"]
+
+    def on_quiet() -> None:
+        pipe.write(texts.pop()) if texts else pipe.close()
+
+    pipe.write(HEAD + b"2024-05-01 09:00,x,1\n2024")
+    found = [row for batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)) for row in batch.to_pylist()]
+    assert [(row["ts"].hour, row["n"]) for row in found] == [(9, 1), (10, 2)]
+
+
+def test_bad_rows_and_encodings(pipe: Pipe, tmp_path: Path) -> None:
+    data = "ts;text;n\n1;é;1\n2;y;z\n3;é;3\n".encode("utf-16")
+    bad = tmp_path / "bad.jsonl"
+    found = rows(data, pipe, format="csv", delimiter=";", encoding="utf-16", bad_rows=bad)
+    assert [row for batch in found for row in batch] == [(1, "é", 1), (3, "é", 3)]
+    assert [json.loads(line)["row"] for line in bad.read_text().splitlines()] == [1]
+
+
+def test_an_arrow_stream_comes_batch_by_batch(pipe: Pipe) -> None:
+    sink = io.BytesIO()
+    batch = pa.record_batch({"ts": [1], "text": ["x"], "n": [1]})
+    ends = []
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        for _ in range(3):
+            writer.write_batch(batch)
+            ends.append(sink.tell())
+    data, seen, states = sink.getvalue(), 0, []
+    steps = [data[: ends[0]], data[ends[0] : ends[0] + 5], data[ends[0] + 5 : ends[1]], data[ends[1] :]]
+
+    def on_quiet() -> None:
+        states.append(seen)
+        pipe.write(steps.pop(0)) if steps else pipe.close()
+
+    for found in open_source("-", SCHEMA, live=Live(0.001, on_quiet)):
+        seen += found.num_rows
+    assert seen == 3
+    assert states == [0, 1, 1, 2]
+
+
+def test_only_standard_input_alone_can_be_waited_for(pipe: Pipe, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_bytes(HEAD + b"1,x,1\n")
+    live = Live(1.0, lambda: None)
+    for data in (tmp_path / "e.csv", ["-", tmp_path / "e.csv"], {"ts": [1], "text": ["x"], "n": [1]}):
+        with pytest.raises(ValidationError, match="live is for standard input alone"):
+            open_source(data, SCHEMA, live=live)
+    with pytest.raises(ValidationError, match="live and sort exclude each other"):
+        open_source("-", SCHEMA, live=live, sort=True)
+
+
+def test_json_lines(pipe: Pipe) -> None:
+    (batch,) = rows(b'{"ts": 1, "text": "x", "n": 1}\n{"ts": 2, "n": 2}\n', pipe)
+    assert [set(row) for row in batch] == [{1, "x"}, {2, None}]
+
+
+def test_what_cannot_be_waited_for(pipe: Pipe) -> None:
+    with pytest.raises(ValidationError, match="cannot be waited for: it is compressed"):
+        rows(gzip.compress(HEAD), pipe)
+
+
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValidationError, match="cannot be waited for"):
-        open_live(SCHEMA, wait=1, on_quiet=lambda: None)
-    with pytest.raises(ValidationError, match="chunk_rows=0"):
-        open_live(SCHEMA, wait=1, on_quiet=lambda: None, chunk_rows=0)
+        open_source("-", SCHEMA, live=Live(1, lambda: None))

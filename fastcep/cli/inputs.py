@@ -1,0 +1,79 @@
+"""Feed an engine from an input, row by row where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastcep.errors import DataError
+from fastcep.io import Source, open_source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastcep.engine import Engine, Matches
+    from fastcep.events import Schema
+    from fastcep.io import Live
+
+__all__ = ["InputOptions", "feed"]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """The options of ``fastcep run`` about its input; see `fastcep.io.open_source`."""
+
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    sort: bool = False
+    bad_rows: Path | None = None
+
+    def open(
+        self, paths: Sequence[str], schema: Schema, chunk_rows: int, *, ordered: bool = True, live: Live | None = None
+    ) -> Source:
+        """Open the inputs; `ordered` says whether a row that runs backwards in time is a bad one."""
+        return open_source(
+            list(paths),
+            schema,
+            chunk_rows=chunk_rows,
+            format=self.format,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            sort=self.sort,
+            bad_rows=self.bad_rows,
+            ordered=ordered,
+            live=live,
+        )
+
+
+def feed(engine: Engine, source: Source) -> Iterator[Matches]:
+    """Hand an input to an engine and yield what it gives, batch by batch.
+
+    Raises
+    ------
+    DataError
+        If a row cannot be taken; the matches of the rows before it have been yielded then.
+    """
+    for batch in source:
+        try:
+            matches = engine.process(batch, origin=source.origin, first_row=source.first_row)
+        except DataError:
+            yield from _before_the_fault(engine, batch)
+            raise
+        yield matches
+
+
+def _before_the_fault(engine: Engine, batch: pa.RecordBatch) -> Iterator[Matches]:
+    """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
+    size = batch.num_rows
+    while size > 1:
+        middle = size // 2
+        try:
+            matches = engine.process(batch.slice(0, middle))
+        except DataError:
+            size = middle
+        else:
+            yield matches
+            batch, size = batch.slice(middle), size - middle

@@ -1,0 +1,157 @@
+"""Rows that cannot be taken: what is wrong with them, and the file that they go to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.errors import DataError, ValidationError
+from fastcep.events.convert import from_numpy
+
+__all__ = ["BadRow", "BadRows", "Piece"]
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row of an input that cannot be taken.
+
+    Attributes
+    ----------
+    file
+        The input's name.
+    row
+        Number of the row, from 0, not counting a header.
+    column
+        Name or number of the column at fault, None if it is the whole row.
+    found, expected, mend
+        What there is, what there should be, and what to do.
+    values
+        The values of the columns that the schema reads, by name; None where the row could not be split.
+    raw
+        The row's text where it could not be split, else None.
+    """
+
+    file: str
+    row: int
+    column: str | int | None
+    found: str
+    expected: str
+    mend: str
+    values: Mapping[str, Any] | None = None
+    raw: str | None = None
+
+    def error(self) -> DataError:
+        """Return the error for a row that goes nowhere else."""
+        place = f"{self.file}, row {self.row}" + ("" if self.column is None else f", column {self.column!r}")
+        return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.mend}")
+
+    def as_json(self) -> str:
+        """Return one line of JSON: file, row, column, found, expected, and values or raw."""
+        data: dict[str, Any] = {
+            "file": self.file, "row": self.row, "column": self.column, "found": self.found, "expected": self.expected,
+        }  # fmt: skip
+        data |= {"values": dict(self.values)} if self.values is not None else {"raw": self.raw}
+        return json.dumps(data, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+class BadRows:
+    """A file of JSON lines that takes bad rows and counts them; also a context manager.
+
+    Parameters
+    ----------
+    path
+        The file; an existing one is replaced, and it is there even if no row is bad.
+
+    Attributes
+    ----------
+    count
+        How many there were.
+
+    Raises
+    ------
+    ValidationError
+        If the file cannot be written.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = fspath(path)
+        self.count = 0
+        try:
+            self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+        except OSError as error:
+            raise ValidationError(
+                f"cannot write bad rows to {self.path!r}: {error.strerror}; give another path"
+            ) from None
+
+    def add(self, rows: Iterable[BadRow]) -> None:
+        """Write and count rows."""
+        for row in rows:
+            self._file.write(row.as_json() + "\n")
+            self.count += 1
+
+    def __enter__(self) -> BadRows:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; it is complete then."""
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of an input: a batch of those that are right, and the others, ascending.
+
+    Attributes
+    ----------
+    batch
+        The columns that the schema needs.
+    bad
+        Rows that are not in the batch.
+    start
+        Number of the first row, right or not.
+    """
+
+    batch: pa.RecordBatch
+    bad: tuple[BadRow, ...] = ()
+    start: int = 0
+
+    def __len__(self) -> int:
+        return self.batch.num_rows + len(self.bad)
+
+    def at(self, start: int) -> Piece:
+        """Return the piece as it is when its first row has the number `start`."""
+        if start == self.start:
+            return self
+        return Piece(self.batch, tuple(replace(row, row=row.row - self.start + start) for row in self.bad), start)
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rows of the batch, int64[n]."""
+        here = np.ones(len(self), dtype=bool)
+        here[[row.row - self.start for row in self.bad]] = False
+        return np.flatnonzero(here) + self.start
+
+    def without(self, keep: npt.NDArray[np.bool_], bad: Iterable[BadRow]) -> Piece:
+        """Return the piece with the rows of the batch where `keep` is false moved to `bad`."""
+        batch = self.batch.take(from_numpy(np.flatnonzero(keep)))
+        return Piece(batch, tuple(sorted((*self.bad, *bad), key=lambda row: row.row)), self.start)
+
+    def before_the_first_bad(self) -> pa.RecordBatch:
+        """Return the right rows before the first bad one."""
+        return self.batch.slice(0, self.bad[0].row - self.start) if self.bad else self.batch

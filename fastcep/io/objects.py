@@ -1,0 +1,75 @@
+"""Read objects that hold tables: of pyarrow, pandas, polars, DuckDB and whatever else speaks Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from fastcep.errors import ValidationError
+from fastcep.events import Schema
+from fastcep.events.batch import as_table
+from fastcep.io.badrows import Piece
+from fastcep.io.columnar import pieces_of
+from fastcep.io.layout import Layout, resolve
+from fastcep.io.options import Options
+
+__all__ = ["label_of_object", "read_object"]
+
+
+def label_of_object(data: object) -> str:
+    """Return how messages call an object."""
+    return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+
+
+def read_object(data: Any, schema: Schema, options: Options) -> tuple[Layout, Iterator[Piece]]:
+    """Open an object that holds a table, batch by batch if it comes in batches.
+
+    Parameters
+    ----------
+    data
+        A table, record batch, reader or data set of pyarrow, a frame of pandas or polars, a relation of DuckDB,
+        anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of names to columns.
+    schema
+        Says which columns are read.
+    options
+        How many rows a batch has at most.
+
+    Returns
+    -------
+    tuple
+        The columns' layout, and the pieces.
+
+    Raises
+    ------
+    SchemaError
+        If a needed column is missing.
+    ValidationError
+        If the object holds no table.
+    """
+    label = label_of_object(data)
+    scanner = getattr(data, "scanner", None)
+    if isinstance(data, pa.RecordBatchReader):
+        reader = data
+    elif callable(scanner) and isinstance(getattr(data, "schema", None), pa.Schema):  # pyarrow.dataset
+        layout = resolve(schema, data.schema.names, label)
+        needed = [layout.names[number] for number in layout.numbers]
+        scanned = scanner(columns=needed, batch_size=options.chunk_rows).to_reader()
+        return layout, pieces_of(iter(scanned), layout)
+    elif isinstance(data, pa.Table):
+        reader = data.to_reader(options.chunk_rows)
+    elif isinstance(data, Mapping | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):
+        reader = as_table(data, label).to_reader(options.chunk_rows)
+    else:
+        try:
+            reader = pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowException, TypeError) as error:
+            raise ValidationError(f"{label}: is no Arrow table ({error}); expected columns") from error
+    layout = resolve(schema, reader.schema.names, label)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            yield batch.select(list(layout.numbers))
+
+    return layout, pieces_of(batches(), layout)

@@ -1,0 +1,161 @@
+"""Folders, patterns, standard input, and the memory that reading takes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tables import DS1, PACKED, PLAIN, StandardInput, arrow_stream, csv, parquet, read, written, zstd
+
+from fastcep import Engine, datasets, parse
+from fastcep.errors import DataError
+from fastcep.io import open_source
+
+# ---------------------------------------------------------------- folders, patterns, standard input
+
+
+def parts(table: pa.Table, folder: Path) -> None:
+    """A folder as Spark writes them, and a bit of everything."""
+    folder.mkdir()
+    (folder / "_SUCCESS").write_bytes(b"")
+    (folder / ".part-00000.parquet.crc").write_bytes(b"crc")
+    (folder / "notes.txt").write_text("no events")
+    for number, ending in enumerate([".snappy.parquet", ".snappy.parquet", ".csv", ".jsonl.gz", ".arrow"]):
+        piece = table.slice(1000 * (number - 1), 1000) if number else table.slice(0, 0)  # the first without rows
+        data = parquet(piece) if "parquet" in ending else written(piece, ending)
+        (folder / f"part-{number:05}{ending}").write_bytes(data)
+    (folder / "part-00009.csv").write_bytes(b"")
+    (folder / "year=2024").mkdir()
+    (folder / "year=2024" / "part-0.csv").write_bytes(csv(table.slice(4000)))
+
+
+def test_folders_and_patterns(tmp_path: Path) -> None:
+    table = datasets.ds1(5_000)
+    parts(table, tmp_path / "events")
+    assert read(tmp_path / "events").equals(table)
+    assert read(str(tmp_path / "events" / "part-0*.parquet")).equals(table.slice(0, 1000))
+    both = [tmp_path / "events" / "part-00001.snappy.parquet", str(tmp_path / "events" / "part-00002.csv")]
+    assert read(both).equals(table.slice(0, 2000))
+    with open_source(tmp_path / "events", DS1, chunk_rows=600) as source:
+        places = [(Path(source.origin).name, source.first_row) for _ in source]
+    assert places[:4] == [("part-00001.snappy.parquet", 0), ("part-00001.snappy.parquet", 600), ("part-00002.csv", 0),
+                          ("part-00002.csv", 600)]  # fmt: skip
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match=r"none: no file in this folder ends in \.csv"):
+        read(tmp_path / "none")
+    with pytest.raises(DataError, match="no file is called like this"):
+        read(str(tmp_path / "events" / "*.xml"))
+    (tmp_path / "none" / "a.log").write_bytes(csv(table))
+    assert read(tmp_path / "none", format="csv").equals(table)
+
+
+@pytest.mark.parametrize("ending", [*PLAIN, *PACKED])
+def test_close_without_reading(tmp_path: Path, ending: str) -> None:
+    """Nothing stays open, read or not (a file that does is a warning, and warnings are errors)."""
+    path = tmp_path / f"e{ending}"
+    path.write_bytes(written(datasets.ds1(100), ending))
+    open_source(path, DS1).close()
+    with open_source(path, DS1, chunk_rows=10) as source:
+        next(source)
+    assert list(source) == []
+    with StandardInput(path.read_bytes()):
+        open_source("-", DS1, delimiter="\t" if ending == ".tsv" else None).close()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_files_compressed_in_parts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Appending to a compressed file makes a second member of it. What the name does not say, the content does."""
+    data = csv(datasets.ds1(5_000))
+    for name in ("e.csv.gz" if pack is gzip.compress else "e.csv.zst", "e.csv"):
+        (tmp_path / name).write_bytes(pack(data[:10_001]) + pack(data[10_001:]))
+        assert read(tmp_path / name).equals(datasets.ds1(5_000))
+
+
+def test_a_fault_in_a_folder_names_its_file(tmp_path: Path) -> None:
+    for name, at in (("a.csv", 5), ("b.csv", 3)):
+        (tmp_path / name).write_text(f"type,ts,ID,V\nA,{at},1,1\nB,{'x' if name == 'b.csv' else at},1,1\n")
+    with pytest.raises(DataError, match=r"b\.csv, row 1, column 'ts': found 'x'"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("ending", [".csv.zst", ".jsonl.gz", ".parquet", ".arrow", ".arrows"])
+def test_standard_input(tmp_path: Path, ending: str) -> None:
+    table = datasets.ds1(3_000)
+    (tmp_path / "q.cep").write_text(
+        "STREAM TIME 'ts' UNIT us TYPE 'type'\n"
+        + "".join(f"EVENT {kind} (ID int64, V int64)\n" for kind in "ABCD")
+        + "QUERY q PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms\n"
+    )
+    command = [sys.executable, "-m", "fastcep", "run", str(tmp_path / "q.cep"), "--input", "-", "--json"]
+    done = subprocess.run(command, input=written(table, ending), capture_output=True, check=True)
+    query = parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1)
+    assert json.loads(done.stdout)["matches"] == len(Engine(query).process(table))
+
+
+# ---------------------------------------------------------------- memory
+
+
+class Endless(io.RawIOBase):
+    """Text that is made while it is read."""
+
+    def __init__(self, head: bytes, row: Callable[[int], bytes], rows: int) -> None:
+        self._rest = head
+        self._rows: Iterator[bytes] = (b"".join(map(row, range(k, k + 1000))) for k in range(0, rows, 1000))
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1) -> bytes:
+        while len(self._rest) < size and (more := next(self._rows, b"")):
+            self._rest += more
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
+
+    read = read1  # type: ignore[assignment]
+
+
+def lines(rows: int) -> Endless:
+    return Endless(b"", lambda k: b'{"type": "A", "ts": %d, "ID": 1, "V": 2, "pad": "%s"}\n' % (k, b"x" * 60), rows)
+
+
+def fields(rows: int) -> Endless:
+    return Endless(b"type,ts,ID,V,pad\n", lambda k: b'A,%d,1,2,"%s"\n' % (k, b"x" * 80), rows)
+
+
+@pytest.mark.parametrize("make", [lines, fields])
+def test_memory_does_not_grow_with_the_input(monkeypatch: pytest.MonkeyPatch, make: Callable[[int], Endless]) -> None:
+    peaks = []
+    for rows in (40_000, 200_000):
+        monkeypatch.setattr(sys, "stdin", type("Input", (), {"buffer": make(rows)}))
+        peak, before = 0, pa.total_allocated_bytes()
+        tracemalloc.start()
+        try:
+            with open_source("-", DS1, chunk_rows=10_000) as source:
+                for batch in source:
+                    peak = max(peak, pa.total_allocated_bytes() - before)
+                    del batch
+                assert source.rows_read == rows
+            peaks.append(peak + tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + (1 << 20)
+
+
+def test_memory_of_an_arrow_stream_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = arrow_stream(datasets.ds1(1_000_000))
+    monkeypatch.setattr(sys, "stdin", type("Input", (), {"buffer": io.BytesIO(data)}))
+    peak, before = 0, pa.total_allocated_bytes()
+    with open_source("-", DS1) as source:
+        for batch in source:
+            peak = max(peak, pa.total_allocated_bytes() - before)
+            del batch
+    assert source.rows_read == 1_000_000
+    assert peak < len(data) / 4

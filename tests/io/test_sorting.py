@@ -1,0 +1,159 @@
+"""Sorting an input, in memory and through temporary files."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from fastcep import Engine, datasets, parse
+from fastcep.cli import app
+from fastcep.errors import DataError
+from fastcep.events import Schema
+from fastcep.io import open_source, sorting
+
+SCHEMA = Schema({kind: {"ID": "int64", "V": "int64"} for kind in "ABCD"}, type="type", time="ts", time_unit="us")
+SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared"))
+
+
+def shuffled(rows: int, seed: int = 3) -> pa.Table:
+    table = datasets.ds1(rows)
+    return table.take(pa.array(np.random.default_rng(seed).permutation(rows)))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from("AZ"), st.text("xyé", max_size=3)), min_size=1, max_size=60),
+    st.integers(1, 7),
+    st.sampled_from([0, 200, 10**9]),
+)
+def test_sorted_as_python_sorts(rows: list[tuple[int, str, str]], chunk: int, limit: int) -> None:
+    """Stable, whatever goes to files; types to ignore are left out."""
+    schema = Schema({"A": {"n": "int64", "s": "string"}}, type="kind", time="ts", other_types="ignore")
+    table = pa.table(
+        {
+            "kind": [kind for _, kind, _ in rows],
+            "ts": [time for time, _, _ in rows],
+            "n": list(range(len(rows))),
+            "s": pa.array([text for _, _, text in rows]).dictionary_encode(),
+        }
+    )
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sorting, "SORT_BYTES", limit)
+    patch.setattr(sorting, "RUN_ROWS", 3)
+    with patch.context(), open_source(table, schema, chunk_rows=chunk, sort=True) as source:
+        result = [row for batch in source for row in batch.to_pylist()]
+    patch.undo()
+    expected = sorted((time, n) for n, (time, kind, _) in enumerate(rows) if kind == "A")
+    assert [(row["ts"], row["n"]) for row in result] == expected
+    assert [row["s"] for row in result] == [rows[n][2] for _, n in expected]
+
+
+def test_several_files_through_temporary_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = shuffled(200_000)
+    pq.write_table(table.slice(0, 90_000), tmp_path / "a.parquet")
+    pv.write_csv(table.slice(90_000, 60_000), tmp_path / "b.csv")
+    pv.write_csv(table.slice(150_000), tmp_path / "c.csv")
+    monkeypatch.setattr(sorting, "SORT_BYTES", 1 << 20)
+    used: list[str] = []
+    make = tempfile.TemporaryDirectory
+
+    def watched(**options: str) -> tempfile.TemporaryDirectory[str]:
+        folder = make(**options, dir=tmp_path)
+        used.append(folder.name)
+        return folder
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", watched)
+    with open_source([tmp_path / name for name in ("a.parquet", "b.csv", "c.csv")], SCHEMA, sort=True) as source:
+        first = next(source)
+        assert first.num_rows == 65_536
+        assert len(list(Path(used[0]).iterdir())) > 2
+        result = pa.Table.from_batches([first, *source])
+    assert result.cast(datasets.ds1(1).schema).equals(datasets.ds1(200_000))
+    assert not Path(used[0]).exists()
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(shuffled(500_000), tmp_path / "e.parquet", row_group_size=20_000)
+    size = shuffled(500_000).nbytes
+    monkeypatch.setattr(sorting, "SORT_BYTES", 1 << 20)
+    monkeypatch.setattr(sorting, "RUN_ROWS", 500)
+    peak, before = 0, pa.total_allocated_bytes()
+    with open_source(tmp_path / "e.parquet", SCHEMA, sort=True, chunk_rows=10_000) as source:
+        for batch in source:
+            peak = max(peak, pa.total_allocated_bytes() - before)
+            del batch
+    assert source.rows_read == 500_000
+    assert peak < size / 2
+
+
+def test_order_of_a_sequence_column_and_of_places() -> None:
+    schema = Schema({"T": {"k": "int64"}}, time="ts", sequence="n")
+    table = pa.table({"ts": [2, 1, 1, 2], "n": [7, 5, 3, 6], "k": [0, 1, 2, 3]})
+    with open_source(table, schema, sort=True) as source:
+        assert [row["k"] for batch in source for row in batch.to_pylist()] == [2, 1, 3, 0]
+
+
+def test_files_that_disagree(tmp_path: Path) -> None:
+    schema = Schema({"T": {"k": "float64"}})
+    pq.write_table(pa.table({"ts": [1], "k": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"ts": [1], "k": [1.5]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="column 'k' is double in one file and int64 in another"):
+        list(open_source(tmp_path, schema, sort=True))
+
+
+QUERIES = """STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (ID int64, V int64)
+EVENT B (ID int64, V int64)
+EVENT C (ID int64, V int64)
+EVENT D (ID int64, V int64)
+QUERY q PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms
+"""
+
+
+def test_the_command(tmp_path: Path) -> None:
+    table = shuffled(5_000)
+    (tmp_path / "q.cep").write_text(QUERIES)
+    pv.write_csv(table, tmp_path / "e.csv")
+    text = (tmp_path / "e.csv").read_text().replace("\n", "\nA,1,1,\n", 3)
+    (tmp_path / "e.csv").write_text(text)
+    command = ["run", str(tmp_path / "q.cep"), "--input", str(tmp_path / "e.csv"), "--json", "--sort"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "e.csv, row 0, column " in result.stderr
+    result = CliRunner().invoke(app, [*command, "--bad-rows", str(tmp_path / "bad.jsonl")])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    query = parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", SCHEMA)
+    assert summary["matches"] == len(Engine(query).process(datasets.ds1(5_000)))
+    assert (summary["events"], summary["bad_rows"]) == (5_000, 3)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not (SHARED / "data/citibike").is_dir(), reason="needs the Citi Bike files of FASTCEP_SHARED")
+def test_citibike_months_grouped_by_station() -> None:
+    schema = Schema(
+        {"Trip": {"bike": "int64", "start": "int64", "end": "int64"}},
+        time="starttime",
+        time_format="%Y-%m-%d %H:%M:%S",
+        time_zone="America/New_York",
+        sources={"Trip": {"bike": "bikeid", "start": "start station id", "end": "end station id"}},
+    )
+    query = parse(
+        "PATTERN SEQ(Trip a, Trip b) WHERE a.bike = b.bike AND a.end = b.start WITHIN 1h", schema, name="linked"
+    )
+    months = [SHARED / f"data/citibike/JC-{month}-citibike-tripdata.csv.gz" for month in ("201803", "201802", "201801")]
+    engine = Engine(query)
+    with open_source(months, schema, sort=True) as source:
+        found = sum(len(engine.process(batch)) for batch in source)
+    assert source.rows_read == 12_677 + 15_104 + 17_109
+    assert found > 0

@@ -1,0 +1,157 @@
+"""CSV and JSON lines: what the fast and the slow way take, and where rows end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastcep.errors import DataError
+from fastcep.events import Schema
+from fastcep.io import open_source, streams
+from fastcep.io.streams import Block, blocks
+from fastcep.io.text import QuoteCutter
+
+SCHEMA = Schema({"T": {"n": "int64", "x": "float64", "ok": "bool", "s": "string"}})
+NUMBER = st.sampled_from(
+    ["1", " 7", "7 ", "\t7", "-0", "+5", "0x1F", "1e3", "1.5", "", " ", "nan", "inf", "-Infinity", "1e400", "1_0", "é",
+     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "00012", "1 2", "x", "\u00a05", "1."]
+) | st.text("0123456789+-.eExX_ ", max_size=6)  # fmt: skip
+WORD = st.sampled_from(["true", "True", "TRUE", "1", "false", "0", " true", "yes", "tRue", "", "2"])
+
+
+def read(monkeypatch: pytest.MonkeyPatch, data: bytes, bad: Path | None = None, **options: Any) -> list[dict[str, Any]]:
+    monkeypatch.setattr(sys, "stdin", type("Input", (), {"buffer": io.BytesIO(data)}))
+    with open_source("-", SCHEMA, bad_rows=bad, ordered=False, **options) as source:
+        return [row for batch in source for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bad") / "bad.jsonl"
+
+
+@given(st.lists(st.tuples(NUMBER, NUMBER, WORD, st.text("ab", max_size=2)), min_size=1, max_size=8))
+def test_both_ways_take_the_same_values(bad: Path, rows: list[tuple[str, ...]]) -> None:
+    """A row alone is read fast if it is right; in a block with a bad row it is read slowly."""
+    with pytest.MonkeyPatch.context() as patch:
+        alone: list[dict[str, Any]] = []
+        lines = []
+        for at, row in enumerate(rows):
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerow([at, *row])
+            lines.append(out.getvalue().encode())
+            try:
+                alone += read(patch, b"ts,n,x,ok,s\n" + lines[-1], format="csv")
+            except DataError:
+                continue
+        together = read(patch, b"ts,n,x,ok,s\n" + b"".join(lines) + b"99,bad,,,\n", bad, format="csv")
+        assert repr(together) == repr(alone)  # repr: NaN is not equal to itself
+    found = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
+    assert len(found) == len(rows) - len(alone) + 1
+    assert [row["row"] for row in found] == sorted({row["row"] for row in found})
+
+
+FIELD = st.text('a",\n;', max_size=5)
+
+
+@given(st.lists(st.lists(FIELD, min_size=2, max_size=3), max_size=6), st.booleans())
+def test_rows_end_outside_of_quotes(rows: list[list[str]], every: bool) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL, lineterminator="\n")
+    ends = []
+    for row in rows:
+        writer.writerow(row)
+        ends.append(len(out.getvalue()))
+    data = out.getvalue().encode()
+    cutter = QuoteCutter(",")
+    for size in range(len(data) + 1):
+        expected = max((end for end in ends if end <= size), default=0)
+        assert cutter.cut(data[:size]) == expected
+
+
+def test_quotes_inside_of_fields_are_characters() -> None:
+    cutter = QuoteCutter(",")
+    data = b'1,5" pipe\n2,x\n3,"a\nb"\n4,"c'
+    assert cutter.cut(data) == data.index(b"4")
+    assert cutter.unclosed(data) == data.index(b"4")
+    assert cutter.unclosed(data[:-2]) is None
+    old = b'1,"a\rb"\r2,x\r3,"c\rd'
+    assert cutter.cut(old) == old.index(b"3")
+
+
+class Pieces:
+    """A stream of given pieces."""
+
+    prompt = False
+
+    def __init__(self, *parts: bytes) -> None:
+        self._parts = list(parts)
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        return self._parts.pop(0) if self._parts else b""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_an_open_quote_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BLOCK", 8)
+    monkeypatch.setattr(streams, "LONGEST_ROW", 40)
+    stream: Any = Pieces(b'1,a\n2,"b\n', *(b"%d,c\n" % k for k in range(3, 30)))
+    found = list(blocks(stream, QuoteCutter(",")))
+    assert [block for block in found if block.fault] == [Block(b'2,"b\n', "a quote that is never closed")]
+    assert b"".join(block.data for block in found) == b'1,a\n2,"b\n' + b"".join(b"%d,c\n" % k for k in range(3, 30))
+    assert stream.closed
+    with pytest.raises(pa.ArrowInvalid, match="a row is longer than"):
+        list(blocks(Pieces(*[b"xxxxxxxx"] * 9), QuoteCutter(",")))  # type: ignore[arg-type]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("nx"), inner, max_size=2),
+    max_leaves=3,
+)
+FIELDS = dict.fromkeys(["n", "x", "ok", "s", "other"], JSON)
+LINE = st.fixed_dictionaries({"ts": st.integers(0, 9)}, optional=FIELDS) | JSON
+
+
+@given(st.lists(LINE, min_size=1, max_size=8))
+def test_both_ways_take_the_same_lines(bad: Path, values: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        good = b'{"ts": 1, "n": 1, "x": 1, "ok": true, "s": "x"}\n'
+        lines = [json.dumps(value).encode() + b"\n" for value in values]
+        alone: list[dict[str, Any]] = []
+        for line in lines:
+            try:
+                alone += read(patch, good + line, format="jsonl")[1:]
+            except DataError:
+                continue
+        together = read(patch, good + b"".join(lines) + b"no JSON\n", bad, format="jsonl")[1:]
+        # Rows without a time are refused later, where nothing else is wrong with them.
+        assert repr(together) == repr([row for row in alone if row["ts"] is not None])
+
+
+def test_a_header_with_an_open_quote(tmp_path: Path) -> None:
+    path = tmp_path / "open.csv"
+    path.write_text('ts,"n\n' + "1,7\n" * 50_000)
+    with pytest.raises(DataError, match="the names of the columns do not end; is a quote not closed"):
+        open_source(path, SCHEMA)
+
+
+def test_a_header_of_many_columns(tmp_path: Path) -> None:
+    names = [f"column number {k}" for k in range(20_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join([*names, "ts", "n"]) + "\n" + ",".join(["x"] * len(names) + ["1", "7"]) + "\n")
+    schema = Schema({"T": {"n": "int64"}})
+    with open_source(path, schema) as source:
+        assert next(source).to_pydict() == {"ts": [1], "n": [7]}
