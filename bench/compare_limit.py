@@ -36,6 +36,7 @@ def main() -> None:
         write_ds1_csv(csv, 1_000_000, 7)
         for name, text in QUERIES.items():
             query = fc.parse(text, SCHEMA, name=name.lower())
+            assert fc.Engine(query).compile("5min"), "the generated kernels are not in use"
             assert run(query, table) == COUNTS[name], f"{name}: wrong number of matches"
             ours, limit = [], []
             for _ in range(passes):

@@ -22,7 +22,8 @@ static inline void *fc_pages_map(size_t bytes, int access) {
     return aligned;
 }
 
-/* Grow a block (NULL = a new one) to `bytes`, a multiple of FC_PAGE; NULL without memory, the old block stays then. */
+/* Grow (or shrink) a block, NULL = a new one, to `bytes`, a multiple of FC_PAGE; NULL without memory, the old block stays
+ * then. */
 static inline void *fc_pages_grow(void *old, size_t old_bytes, size_t bytes) {
     void *block;
     if (old == NULL)

@@ -76,13 +76,21 @@ cdef inline int64_t index_bytes(const Index* index) noexcept nogil:
 
 cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
     """Number of the bucket of ``key``, or -1."""
-    cdef uint64_t slot
+    if index.words == 1:
+        return find_words(index, key, 1)
+    if index.words == 2:
+        return find_words(index, key, 2)
+    if index.words == 0:
+        return 0 if index.n_buckets else -1
+    return find_words(index, key, index.words)
+
+
+cdef inline int64_t find_words(const Index* index, const int64_t* key, int words) noexcept nogil:
+    """``find`` for ``index.words``: a literal where this is called, so that the compiler unrolls."""
+    cdef uint64_t slot = slot_of(index, key, words)
     cdef int32_t bucket
     cdef const int64_t* known
-    cdef int i, words = index.words
-    if words == 0:
-        return 0 if index.n_buckets else -1
-    slot = slot_of(index, key, words)
+    cdef int i
     while True:
         bucket = index.slots[slot]
         if bucket < 0:

@@ -2,15 +2,16 @@
 """Growing arrays: doubled inside ``nogil`` code, handed to NumPy whole when a call is over.
 
 Small ones are ``malloc``'s; from ``LARGE`` on they are mappings of huge pages (``pages.h``), which grow without being copied
-and cost a five-hundredth of the page faults.
+and cost a five-hundredth of the page faults. Mappings given back are kept for the next ones, ``SPARES`` of them and
+``SPARE_BYTES`` at most: clearing pages, and finding huge ones in a fragmented memory, costs more than filling them.
 """
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from fastcep._core.memory cimport claim
+from fastcep._core.memory cimport Budget, claim, unlimited
 
 cdef extern from "pages.h":
     enum:
@@ -19,8 +20,79 @@ cdef extern from "pages.h":
     size_t fc_pages_trim(void*, size_t, size_t) noexcept nogil
     void fc_pages_free(void*, size_t) noexcept nogil
 
+cdef extern from *:
+    bint __sync_lock_test_and_set(int*, int) noexcept nogil
+    void __sync_lock_release(int*) noexcept nogil
+
 cdef enum:
     LARGE = 1 << 19          # items, 4 MiB
+    SPARES = 8
+    SPARE_BYTES = 1 << 26
+
+cdef struct Spare:
+    void* block
+    int64_t bytes
+
+cdef Spare spares[SPARES]
+cdef int64_t spare_bytes = 0
+cdef int busy = 0            # a lock that nobody waits for: who does not get it does without spares
+
+
+cdef void* _spare(int64_t* bytes) noexcept nogil:
+    """The spare block that fits ``bytes`` best, or NULL; ``bytes`` becomes its size."""
+    global spare_bytes
+    cdef void* block = NULL
+    cdef int i, best = -1
+    if __sync_lock_test_and_set(&busy, 1):
+        return NULL
+    for i in range(SPARES):
+        if spares[i].block != NULL and (best < 0 or _fits(spares[i].bytes, spares[best].bytes, bytes[0])):
+            best = i
+    if best >= 0:
+        block = spares[best].block
+        bytes[0] = spares[best].bytes
+        spare_bytes -= spares[best].bytes
+        spares[best].block = NULL
+    __sync_lock_release(&busy)
+    return block
+
+
+cdef inline bint _fits(int64_t one, int64_t other, int64_t wanted) noexcept nogil:
+    """Whether ``one`` fits better: the smallest that is large enough, else the largest."""
+    if one >= wanted:
+        return other < wanted or one < other
+    return other < wanted and one > other
+
+
+cdef void _spare_or_free(void* block, int64_t bytes) noexcept nogil:
+    global spare_bytes
+    cdef int i
+    if not __sync_lock_test_and_set(&busy, 1):
+        for i in range(SPARES if spare_bytes + bytes <= SPARE_BYTES else 0):
+            if spares[i].block == NULL:
+                spares[i].block = block
+                spares[i].bytes = bytes
+                spare_bytes += bytes
+                block = NULL
+                break
+        __sync_lock_release(&busy)
+    if block != NULL:
+        fc_pages_free(block, bytes)
+
+
+cdef void* _map(int64_t bytes) noexcept nogil:
+    """A block of at least ``bytes``, a multiple of huge pages; NULL without memory."""
+    cdef int64_t found = bytes
+    cdef void* block = _spare(&found)
+    cdef void* grown
+    if block == NULL:
+        return fc_pages_grow(NULL, 0, bytes)
+    if found == bytes:
+        return block
+    grown = fc_pages_grow(block, found, bytes)
+    if grown == NULL:
+        fc_pages_free(block, found)
+    return grown
 
 
 cdef int64_t _rounded(int64_t capacity) noexcept nogil:
@@ -46,7 +118,7 @@ cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
     elif vec.capacity >= LARGE:
         grown = fc_pages_grow(vec.data, vec.capacity * width, capacity * width)
     else:
-        grown = fc_pages_grow(NULL, 0, capacity * width)
+        grown = _map(capacity * width)
         if grown != NULL and vec.size > 0:
             memcpy(grown, vec.data, vec.size * width)
         if grown != NULL:
@@ -61,7 +133,7 @@ cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
 
 cdef void _release(int64_t* data, int64_t capacity) noexcept nogil:
     if capacity >= LARGE:
-        fc_pages_free(data, capacity * sizeof(int64_t))
+        _spare_or_free(data, capacity * sizeof(int64_t))
     else:
         free(data)
 
@@ -84,7 +156,7 @@ cdef class Buffer:
 
     def __dealloc__(self):
         if self.bytes:
-            fc_pages_free(self.data, self.bytes)
+            _spare_or_free(self.data, self.bytes)
         else:
             free(self.data)
 
@@ -106,6 +178,29 @@ cdef class Buffer:
         pass
 
 
+def repeated(const int64_t[::1] values, const int64_t[::1] counts):
+    """``np.repeat(values, counts)`` in memory of this module."""
+    cdef Budget budget
+    cdef Vec vec
+    cdef int64_t total = 0, i, j
+    cdef int64_t* to
+    for i in range(counts.shape[0]):
+        total += counts[i]
+    unlimited(&budget)
+    memset(&vec, 0, sizeof(Vec))
+    vec.budget = &budget
+    if reserve(&vec, total) < 0:
+        raise MemoryError("no memory for the matches")
+    vec.size = total
+    to = vec.data
+    with nogil:
+        for i in range(counts.shape[0]):
+            for j in range(counts[i]):
+                to[j] = values[i]
+            to += counts[i]
+    return take(&vec)
+
+
 cdef object take(Vec* vec):
     """Hand a vector's memory to NumPy and leave the vector empty."""
     cdef Buffer owner
@@ -113,6 +208,7 @@ cdef object take(Vec* vec):
     cdef int64_t width = sizeof(int64_t)
     vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
+        vec_free(vec)
         return np.empty(0, np.int64)
     owner = Buffer.__new__(Buffer)
     if vec.capacity >= LARGE:

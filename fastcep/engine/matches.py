@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
-from fastcep.events.convert import from_lengths, from_numpy, from_texts
+from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
 from fastcep.query import ast
 
 Ints = npt.NDArray[np.int64]
@@ -44,12 +45,13 @@ class QueryMatches:
     def columns(self) -> dict[str, Any]:
         """Arrow arrays by column name."""
         n = self.bindings.n
+        times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
             "query": pa.DictionaryArray.from_arrays(
                 from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([self.query.name])
             ),
-            "window_id": pa.nulls(n, pa.int64()),
-            "detected_at": from_numpy(np.repeat(self.times, self.counts), pa.timestamp("ns", "UTC")),
+            "window_id": all_null(times),
+            "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
         for number, member in enumerate(self.query.pattern.members):
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]

@@ -15,7 +15,7 @@ from fastcep.errors import DataError, SchemaError
 from fastcep.events.units import INT64_MAX, NANOSECONDS
 
 __all__ = [
-    "Fault", "Place", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column",
+    "Fault", "Place", "all_null", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column",
     "whole_numbers",
 ]  # fmt: skip
 
@@ -105,6 +105,14 @@ def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[An
         bits: Any = np.packbits(nulls == 0, bitorder="little")
         validity = pa.py_buffer(bits)
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)])
+
+
+def all_null(values: npt.NDArray[np.int64]) -> Any:
+    """Make an int64 array of nulls as long as `values`, whose memory it shares (``pa.nulls`` would fill its own)."""
+    bits: Any = np.zeros((len(values) + 7) // 8, np.uint8)
+    data: Any = values
+    buffers: Any = [pa.py_buffer(bits), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.int64(), len(values), buffers, null_count=len(values))
 
 
 def from_lengths(lengths: npt.NDArray[np.int64], values: Any) -> Any:
