@@ -565,7 +565,7 @@ cdef class Matcher:
         cdef int e, parts = 0
         cdef int64_t before, j
         stage.size = 0
-        for e in range(state.first_edge, state.end_edge):  # a state that only stores or accepts stages nothing
+        for e in range(state.first_edge, state.end_edge):  # a state that only stores or accepts stages (nearly) nothing
             before = stage.size
             if self.edges[e].source < 0:
                 self._stage_start(e, k, position, time)
@@ -599,12 +599,12 @@ cdef class Matcher:
             self._row_inputs(&edge.predicate, 0, NULL, 0, k)
             if run(self.vm, &edge.predicate, self.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
                 return
+        if self.states[edge.target].only_stores and not edge.has_outputs:
+            self._store_start(edge, k, position, time)
+            return
         ordinal = start_of(&self.starts, time, position)
         if ordinal < 0:
             self.failed = True
-            return
-        if self.states[edge.target].only_stores:
-            self._store_rows(edge, NULL, 0, NULL, 1, k, position, ordinal)
             return
         stage.start[0] = ordinal
         stage.birth[0] = -1
@@ -619,6 +619,51 @@ cdef class Matcher:
             self._row_inputs(&edge.outputs, 0, NULL, 0, k)
             run(self.vm, &edge.outputs, self.inputs, NULL, 1, NULL, stage.out, stage.out_null, 0)
         stage.size = 1
+
+    cdef void _store_start(self, const Edge* edge, int k, int64_t position, int64_t time) noexcept nogil:
+        """Store the row of a match that begins with event ``k`` in the target's only index; all its outputs are copies."""
+        cdef State* state = self.states + edge.target
+        cdef IndexInfo* info = self.infos + state.indexes[0]
+        cdef Index* index = self.indexes + state.indexes[0]
+        cdef Column* column
+        cdef Bucket* bucket
+        cdef int64_t* key = self.key
+        cdef int64_t* to
+        cdef int64_t ordinal, number, row, nulls = 0
+        cdef int c
+        for c in range(info.n_keys):
+            column = self.columns + edge.copy_number[info.keys[c]]
+            if column.null != NULL and column.null[k]:
+                return
+            key[c] = column.data[k]
+        ordinal = start_of(&self.starts, time, position)
+        number = find(index, key)
+        if number < 0:
+            number = find_or_add(index, key)
+        row = -1 if ordinal < 0 or number < 0 else append(index, number, self.starts.first)
+        if row < 0:
+            self.failed = True
+            return
+        bucket = bucket_at(index, number)
+        to = bucket.data + row * index.fixed
+        to[0] = ordinal
+        if state.birth >= 0:
+            to[state.birth] = self.next_birth
+        for c in range(self.bound, edge.target + 1):
+            to[state.bind + c - self.bound] = position if c == edge.target else -1
+        for c in range(state.registers):
+            column = self.columns + edge.copy_number[c]
+            column_of(index, bucket, 1 + c)[row] = column.data[k]
+            if column.null != NULL:
+                nulls |= <int64_t>(<uint64_t>column.null[k] << c)
+        if state.columns > 0:
+            column_of(index, bucket, 0)[row] = nulls
+        self.next_birth += 1
+        self.rows_created += 1
+        self.starts.rows[ordinal & self.starts.mask] += 1
+        self.starts.live += 1
+        if self.starts.live > self.peak:
+            self.peak = self.starts.live
 
     cdef void _probe(self, int e, int k, int64_t position) noexcept nogil:
         """Make a child of every row of the edge's index that event ``k`` extends: staged, or stored or emitted at once."""
@@ -677,7 +722,7 @@ cdef class Matcher:
                 if target.only_accepts:
                     self._emit_rows(edge, bucket, first, NULL if n == m else rows, n, position)
                 elif target.only_stores:
-                    self._store_rows(edge, bucket, first, NULL if n == m else rows, n, k, position, 0)
+                    self._store_rows(edge, bucket, first, NULL if n == m else rows, n, k, position)
                 else:
                     self._stage_rows(e, bucket, first, NULL if n == m else rows, n, k)
                 if self.failed:
@@ -752,11 +797,10 @@ cdef class Matcher:
         self.emitted += n
 
     cdef void _store_rows(self, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int k,
-                          int64_t position, int64_t ordinal) noexcept nogil:
+                          int64_t position) noexcept nogil:
         """Store a child for ``n`` rows of a bucket (as for ``_stage_rows``) in the target's only index.
 
-        Nothing is staged: the new rows are read where they are, but what has to be gathered or computed. Bucket NULL: one
-        row that begins with the event, ``ordinal`` its start.
+        Nothing is staged: the new rows are read where they are, but what has to be gathered or computed.
         """
         cdef State* state = self.states + edge.target
         cdef State* source = self.states + edge.source
@@ -766,7 +810,7 @@ cdef class Matcher:
         cdef Source* outputs = self.outputs
         cdef Source* row = self.row
         cdef Column* column
-        cdef const int64_t* from_ = NULL
+        cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
         cdef int64_t absent = -1, none = 0, stored, j
         cdef int c, o
         FC_CHECK(n <= stage.capacity)
@@ -791,15 +835,10 @@ cdef class Matcher:
                 outputs[o].null_step = 1
         for c in range(info.n_keys):
             self.words[c] = outputs[info.keys[c]]
-        if bucket == NULL:
-            row[0].data = &ordinal
-            row[0].step = 0
-        else:
-            from_ = bucket.data + <int64_t>first * source.fixed
-            self._word_source(row, from_, source.fixed, rows, n, stage.start)
+        self._word_source(row, from_, source.fixed, rows, n, stage.start)
         for c in range(self.bound, edge.target + 1):
             o = state.bind + c - self.bound
-            if bucket != NULL and c <= edge.source:
+            if c <= edge.source:
                 self._word_source(row + o, from_ + source.bind + c - self.bound, source.fixed, rows, n, stage.bind[c])
             else:
                 row[o].data = &position if c == edge.target else &absent
