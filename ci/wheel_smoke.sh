@@ -20,6 +20,7 @@ echo "wheel: installing $(basename "$work"/dist/*.whl) into a clean environment"
 mkdir "$work/empty"
 cd "$work/empty"
 unset PYTHONPATH
+export FASTCEP_CACHE_DIR=$work/cache
 "$work/venv/bin/python" -W error "$here/smoke.py"
 "$work/venv/bin/fastcep" --help >/dev/null
 "$work/venv/bin/fastcep" datasets list >/dev/null
