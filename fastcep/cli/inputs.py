@@ -58,22 +58,22 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
     """
     for batch in source:
         try:
-            matches = engine.process(batch, origin=source.origin, first_row=source.first_row)
+            matches = engine.process(batch, origin=source.origin, rows=source.rows)
         except DataError:
-            yield from _before_the_fault(engine, batch)
+            yield from _before_the_fault(engine, batch, source)
             raise
         yield matches
 
 
-def _before_the_fault(engine: Engine, batch: pa.RecordBatch) -> Iterator[Matches]:
+def _before_the_fault(engine: Engine, batch: pa.RecordBatch, source: Source) -> Iterator[Matches]:
     """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
-    size = batch.num_rows
+    size, rows = batch.num_rows, source.rows
     while size > 1:
         middle = size // 2
         try:
-            matches = engine.process(batch.slice(0, middle))
+            matches = engine.process(batch.slice(0, middle), origin=source.origin, rows=rows[:middle])
         except DataError:
             size = middle
         else:
             yield matches
-            batch, size = batch.slice(middle), size - middle
+            batch, rows, size = batch.slice(middle), rows[middle:], size - middle

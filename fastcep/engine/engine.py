@@ -15,6 +15,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.match import Matcher
@@ -146,7 +147,15 @@ class Engine:
 
     # ----------------------------------------------------------------- input
 
-    def process(self, data: Any, *, origin: str = "batch", first_row: int = 0, source: str | None = None) -> Matches:
+    def process(
+        self,
+        data: Any,
+        *,
+        origin: str = "batch",
+        first_row: int = 0,
+        rows: npt.NDArray[np.int64] | None = None,
+        source: str | None = None,
+    ) -> Matches:
         """Take a batch of events and return the matches that they complete.
 
         Parameters
@@ -157,6 +166,8 @@ class Engine:
             matches of events held back come with a later call.
         origin, first_row
             Name of the input and the number of the batch's first row in it, for error messages.
+        rows
+            Numbers of the batch's rows after `first_row`, int64[n], if rows between them were left out.
         source
             With ``allowed_lateness``: which of several inputs this is. The slowest of them decides what is late. An
             empty batch announces its source, so that the others wait for it.
@@ -171,7 +182,7 @@ class Engine:
             If a query needed more memory than its share; its ``matches`` are those of the call.
         """
         with self._alone():
-            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
+            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
             order = self._reorder
             other = shared_bytes(None, self._strings, order) + (0 if order is None else batch.nbytes)
             self._memory.check_batch(batch, self._ring, 0 if order is None else order.held_events, other, origin)

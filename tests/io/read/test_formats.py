@@ -144,7 +144,7 @@ def test_damaged_files_are_rows_or_an_error(tmp_path: Path, ending: str) -> None
         try:
             with open_source(path, MIXED) as source:
                 for batch in source:
-                    EventBatch.from_data(MIXED, batch, StringTable(), source.origin, source.first_row)
+                    EventBatch.from_data(MIXED, batch, StringTable(), source.origin, rows=source.rows)
         except (DataError, SchemaError) as error:
             assert str(path) in str(error)
             outcomes.add("error")

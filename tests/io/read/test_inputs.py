@@ -45,7 +45,7 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     both = [tmp_path / "events" / "part-00001.snappy.parquet", str(tmp_path / "events" / "part-00002.csv")]
     assert read(both).equals(table.slice(0, 2000))
     with open_source(tmp_path / "events", DS1, chunk_rows=600) as source:
-        places = [(Path(source.origin).name, source.first_row) for _ in source]
+        places = [(Path(source.origin).name, int(source.rows[0])) for _ in source]
     assert places[:4] == [("part-00001.snappy.parquet", 0), ("part-00001.snappy.parquet", 600), ("part-00002.csv", 0),
                           ("part-00002.csv", 600)]  # fmt: skip
     (tmp_path / "none").mkdir()

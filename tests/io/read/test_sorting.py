@@ -20,7 +20,8 @@ from fastcep import Engine, datasets, parse
 from fastcep.cli import app
 from fastcep.errors import DataError
 from fastcep.events import Schema
-from fastcep.io import open_source, sorting
+from fastcep.io import open_source
+from fastcep.io.read import sorting
 
 SCHEMA = Schema({kind: {"ID": "int64", "V": "int64"} for kind in "ABCD"}, type="type", time="ts", time_unit="us")
 SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared"))

@@ -143,6 +143,8 @@ class Piece:
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Return the numbers of the rows of the batch, int64[n]."""
+        if not self.bad:
+            return np.arange(self.start, self.start + self.batch.num_rows)
         here = np.ones(len(self), dtype=bool)
         here[[row.row - self.start for row in self.bad]] = False
         return np.flatnonzero(here) + self.start
