@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, FastcepError, MemoryLimitError
 from fastcep.io import Source, open_source
 
 if TYPE_CHECKING:
@@ -49,13 +49,28 @@ class InputOptions:
 
 
 def feed(engine: Engine, source: Source) -> Iterator[Matches]:
-    """Hand an input to an engine and yield what it gives, batch by batch.
+    """Hand an input to an engine to its end and yield what it gives, batch by batch.
 
     Raises
     ------
-    DataError
-        If a row cannot be taken; the matches of the rows before it have been yielded then.
+    FastcepError
+        If a row cannot be taken, or the engine comes to its memory limit. All matches found have been yielded then,
+        also those of events that were held back.
     """
+    try:
+        yield from _each(engine, source)
+        yield engine.flush()
+    except FastcepError as error:
+        yield from _found(error)
+        if engine.metrics()["held_events"]:  # they were accepted before the error
+            try:
+                yield engine.flush()
+            except MemoryLimitError as second:  # what went wrong first is told
+                yield from _found(second)
+        raise
+
+
+def _each(engine: Engine, source: Source) -> Iterator[Matches]:
     for batch in source:
         try:
             matches = engine.process(batch, origin=source.origin, rows=source.rows)
@@ -63,6 +78,11 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
             yield from _before_the_fault(engine, batch, source)
             raise
         yield matches
+
+
+def _found(error: FastcepError) -> Iterator[Matches]:
+    if isinstance(error, MemoryLimitError) and error.matches is not None:
+        yield error.matches
 
 
 def _before_the_fault(engine: Engine, batch: pa.RecordBatch, source: Source) -> Iterator[Matches]:

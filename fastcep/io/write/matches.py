@@ -246,8 +246,8 @@ def _form(path: str, format: str | None) -> Format:
     form = of_name(path, format)
     if form is None or (form.compression is not None and form.name not in _TEXTS):
         raise ValidationError(
-            f"cannot write matches to '{path}': expected a name that ends in {', '.join(ENDINGS)}, or in one of CSV or "
-            "JSON lines followed by .gz or .zst; or give a format (--output-format)"
+            f"cannot write matches to '{path}': expected a name that ends in {', '.join(ENDINGS)} (CSV and JSON lines "
+            "also in .gz and .zst behind it), or a format (--output-format)"
         )
     return form
 

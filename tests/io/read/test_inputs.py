@@ -57,6 +57,32 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     assert read(tmp_path / "none", format="csv").equals(table)
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_rows_are_numbered_across_bad_ones(tmp_path: Path, chunk: int) -> None:
+    lines = [f"A,{'x' if number % 3 == 1 else number},{number},{number}" for number in range(10)]
+    (tmp_path / "e.csv").write_text("\n".join(["type,ID,V,ts", *lines, ""]))
+    source = open_source(tmp_path / "e.csv", DS1, chunk_rows=chunk, bad_rows=tmp_path / "bad.jsonl")
+    for batch in source:
+        assert source.rows.tolist() == batch.column("V").to_pylist()
+    assert source.rows_read == 7
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_end_of_the_iteration_closes_the_bad_rows(tmp_path: Path, broken: bool) -> None:
+    data = csv(datasets.ds1(100)) + b"A,x,1,1\n"
+    (tmp_path / "e.csv.gz").write_bytes(gzip.compress(data)[: -20 if broken else None])
+    source = open_source(tmp_path / "e.csv.gz", DS1, bad_rows=tmp_path / "bad.jsonl")
+    if broken:
+        with pytest.raises(DataError, match="cannot be read after"):
+            list(source)
+    else:
+        list(source)
+    lines = (tmp_path / "bad.jsonl").read_text().splitlines()  # written, with no close()
+    assert len(lines) == source.bad_rows == (not broken)
+    assert list(source) == []
+    source.close()
+
+
 @pytest.mark.parametrize("ending", [*PLAIN, *PACKED])
 def test_close_without_reading(tmp_path: Path, ending: str) -> None:
     """Nothing stays open, read or not (a file that does is a warning, and warnings are errors)."""
