@@ -100,26 +100,19 @@ class Engine:
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
         self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, [query.name for query in built])
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
-        self._ring: EventRing | None = None
-        if self._own_numbers or any(plan.ring_columns for plan in self._plans):
-            self._ring = EventRing(kept, self._schema)
-        self._returns = tuple(self._returns_of(query) for query in built)
+        keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
+        self._ring = EventRing(kept, self._schema) if keeps else None
+        self._returns = tuple(
+            Returns(query, self._ring, self._strings, self._link) if query.returns and self._ring is not None else None
+            for query in built
+        )
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None
         self._ended = False
         self._busy = Lock()
-        self._unused = UnusedStrings(
-            self._strings, [column for column in kept if self._schema.columns[column].dtype == "string"]
-        )
+        self._unused = UnusedStrings(self._strings, self._schema, kept)
         self._kernels = Kernels([*self._matchers, *(returns for returns in self._returns if returns is not None)])
-
-    def _returns_of(self, query: ast.Query) -> Returns | None:
-        if not query.returns:
-            return None
-        ring = self._ring = self._ring if self._ring is not None else EventRing((), self._schema)
-        codes = np.array([self._strings.intern(name) for name in self._schema.type_names], np.int64)
-        return Returns(query, ring, self._strings, codes, self._link)
 
     # ----------------------------------------------------------------- input
 

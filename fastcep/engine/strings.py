@@ -8,7 +8,7 @@ import numpy as np
 
 from fastcep._core.match import Matcher
 from fastcep.engine.reorder import Reorderer
-from fastcep.events import EventRing, StringTable
+from fastcep.events import EventRing, Schema, StringTable
 
 __all__ = ["UnusedStrings"]
 
@@ -23,13 +23,13 @@ class UnusedStrings:
     ----------
     strings
         The engine's strings; those in it now, which the queries name, are kept for good.
-    columns
-        The string columns that the ring keeps.
+    schema, kept
+        Of the events, and which of its columns the ring keeps.
     """
 
-    def __init__(self, strings: StringTable, columns: Sequence[int]) -> None:
+    def __init__(self, strings: StringTable, schema: Schema, kept: Sequence[int]) -> None:
         self._strings = strings
-        self._columns = tuple(columns)
+        self._columns = [column for column in kept if schema.columns[column].dtype == "string"]
         self._literals = len(strings)
         self._due = _STRINGS
 

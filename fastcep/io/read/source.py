@@ -52,9 +52,7 @@ class Source:
         Rows of the batches handed out so far.
     """
 
-    def __init__(
-        self, path: str, batches: _Chunks, inputs: _Inputs, sink: BadRows | None
-    ) -> None:
+    def __init__(self, path: str, batches: _Chunks, inputs: _Inputs, sink: BadRows | None) -> None:
         self.path = path
         self._inputs = inputs
         self.origin, self.rows = path, np.empty(0, np.int64)
@@ -235,9 +233,7 @@ def _broken(name: str, row: int, error: Exception) -> DataError:
     return DataError(f"{name}: cannot be read after {row} rows; is it cut off or of another format? ({error})")
 
 
-def _taken(
-    inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool
-) -> _Pieces:
+def _taken(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool) -> _Pieces:
     """Convert times and part with bad rows: to the sink, or by an error."""
     for label, layout, raw in inputs:
         try:
