@@ -13,6 +13,7 @@ __all__ = [
     "FastcepError",
     "MemoryLimitError",
     "NotYetError",
+    "OrderError",
     "OverLimit",
     "ParseError",
     "SchemaError",
@@ -34,6 +35,26 @@ class ValidationError(FastcepError):
 
 class DataError(FastcepError):
     """A value of the input is wrong; the message names the file (if any), the row and the column."""
+
+
+class OrderError(DataError):
+    """The input runs backwards in time, and no ``allowed_lateness`` lets it.
+
+    Parameters
+    ----------
+    what
+        What was found and expected.
+    mend
+        What to do about it.
+    """
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(what, mend)
+        self.what = what
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.mend}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +82,23 @@ class MemoryLimitError(FastcepError):
 
     Attributes
     ----------
+    what, mend
+        The two parts of the message: what happened, and what to do about it.
     matches
         The `fastcep.Matches` that the call found, or None if nothing of its batch was taken.
     over
         The queries concerned, as `OverLimit`; empty if nothing of the batch was taken.
     """
 
-    def __init__(self, message: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, mend: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
+        super().__init__(what, mend, matches, over)
+        self.what = what
+        self.mend = mend
         self.matches = matches
         self.over = over
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.mend}"
 
 
 class ParseError(FastcepError):

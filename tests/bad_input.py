@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.ipc
-import pyarrow.parquet as pq
+import tables
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/input.md"
 START, END = "<!-- bad input: made by tests/bad_input.py -->\n", "<!-- end -->\n"
@@ -89,16 +87,11 @@ def table(kinds: dict[str, Any] | None = None, **bad: Any) -> pa.Table:
 
 
 def parquet(data: pa.Table, **options: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(data, out, row_group_size=3, **options)
-    return out.getvalue()
+    return tables.parquet(data, 3, **options)
 
 
 def arrow(data: pa.Table) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, data.schema) as writer:
-        writer.write_table(data, max_chunksize=3)
-    return out.getvalue()
+    return tables.arrow_stream(data, 3)
 
 
 def not_utf8() -> pa.Table:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-BINARY = ("parquet", "arrow", "arrows")
+BINARY = ("parquet", "arrow", "arrows", "feather", "ipc")
 TEXT = ("csv", "csv.gz", "csv.zst", "jsonl", "ndjson", "jsonl.gz", "ndjson.zst")
 
 
@@ -17,7 +17,7 @@ def read_binary(path: Path) -> pa.Table:
     if path.suffix == ".parquet":
         return pq.read_table(path)
     with pa.OSFile(str(path)) as file:
-        opened: Any = pa.ipc.open_file if path.suffix == ".arrow" else pa.ipc.open_stream
+        opened: Any = pa.ipc.open_stream if path.suffix == ".arrows" else pa.ipc.open_file
         return opened(file).read_all()
 
 

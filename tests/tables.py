@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,6 +21,15 @@ import pytest
 from fastcep.events import Schema
 from fastcep.io import open_source
 
+#: Large data that is not in the repository, for tests marked `shared`.
+SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared")) / "data"
+CITIBIKE = Schema(
+    {"Trip": {"bike": "int64", "start": "int64", "end": "int64"}},
+    time="starttime",
+    time_format="%Y-%m-%d %H:%M:%S",
+    time_zone="America/New_York",
+    sources={"Trip": {"bike": "bikeid", "start": "start station id", "end": "end station id"}},
+)
 DS1 = Schema({kind: {"ID": "int64", "V": "int64"} for kind in "ABCD"}, type="type", time="ts", time_unit="us")
 
 
@@ -42,23 +53,23 @@ def jsonl(table: pa.Table) -> bytes:
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in table.to_pylist())
 
 
-def parquet(table: pa.Table) -> bytes:
+def parquet(table: pa.Table, rows: int = 100_000, **options: Any) -> bytes:
     out = io.BytesIO()
-    pq.write_table(table, out, row_group_size=100_000)
+    pq.write_table(table, out, row_group_size=rows, **options)
     return out.getvalue()
 
 
-def arrow_file(table: pa.Table) -> bytes:
+def arrow_file(table: pa.Table, rows: int = 50_000) -> bytes:
     out = io.BytesIO()
     with pa.ipc.new_file(out, table.schema) as writer:
-        writer.write_table(table, max_chunksize=50_000)
+        writer.write_table(table, max_chunksize=rows)
     return out.getvalue()
 
 
-def arrow_stream(table: pa.Table) -> bytes:
+def arrow_stream(table: pa.Table, rows: int = 50_000) -> bytes:
     out = io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table, max_chunksize=50_000)
+        writer.write_table(table, max_chunksize=rows)
     return out.getvalue()
 
 

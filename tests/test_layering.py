@@ -119,3 +119,12 @@ def test_the_check_itself(module: str, source: str, wrong: bool) -> None:
 def test_relative_imports_of_a_package_start_in_it() -> None:
     assert offences("from . import nfa\nfrom ..query import ast", "fastcep.plan", is_package=True) == []
     assert offences("from ..engine import Engine", "fastcep.plan", is_package=True) != []
+
+
+@pytest.mark.parametrize("room", ["io", "engine", "cli", "kernels"])
+def test_the_map_names_every_module(room: str) -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition(f"| module of `{room}` |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[1:] for name in re.findall(r"`([\w/]+)`", row.split("|")[1])}
+    there = {str(path.relative_to(PACKAGE / room).with_suffix("")) for path in (PACKAGE / room).rglob("*.py")}
+    assert named == {name for name in there if not name.endswith("__init__")}

@@ -49,7 +49,9 @@ def _exit_codes() -> Iterator[None]:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
+        from fastcep.cli.messages import in_options
+
+        Console(stderr=True, soft_wrap=True).print(Text(f"error: {in_options(error)}", style="red"))
         raise typer.Exit(2) from None
     except BrokenPipeError:
         import os
@@ -122,6 +124,10 @@ def run(
     query: QueryName = None,
     limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
     functions: Functions = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="What the engine may hold, such as 1GiB; an error if it needs more."),
+    ] = None,
     allowed_lateness: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
     ] = None,
@@ -151,6 +157,7 @@ def run(
         batch_rows=batch_rows,
         name=query,
         limit_print=limit_print,
+        memory_limit=memory_limit,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from fastcep.cli.run import load
 from fastcep.engine import Engine
 from fastcep.errors import ValidationError
-from fastcep.io.target import write_text
+from fastcep.io.write.target import write_text
 
 __all__ = ["explain"]
 

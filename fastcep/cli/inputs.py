@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, FastcepError, MemoryLimitError
 from fastcep.io import Source, open_source
 
 if TYPE_CHECKING:
@@ -49,31 +49,51 @@ class InputOptions:
 
 
 def feed(engine: Engine, source: Source) -> Iterator[Matches]:
-    """Hand an input to an engine and yield what it gives, batch by batch.
+    """Hand an input to an engine to its end and yield what it gives, batch by batch.
 
     Raises
     ------
-    DataError
-        If a row cannot be taken; the matches of the rows before it have been yielded then.
+    FastcepError
+        If a row cannot be taken, or the engine comes to its memory limit. All matches found have been yielded then,
+        also those of events that were held back.
     """
+    try:
+        yield from _each(engine, source)
+        yield engine.flush()
+    except FastcepError as error:
+        yield from _found(error)
+        if engine.metrics()["held_events"]:  # they were accepted before the error
+            try:
+                yield engine.flush()
+            except MemoryLimitError as second:  # what went wrong first is told
+                yield from _found(second)
+        raise
+
+
+def _each(engine: Engine, source: Source) -> Iterator[Matches]:
     for batch in source:
         try:
-            matches = engine.process(batch, origin=source.origin, first_row=source.first_row)
+            matches = engine.process(batch, origin=source.origin, rows=source.rows)
         except DataError:
-            yield from _before_the_fault(engine, batch)
+            yield from _before_the_fault(engine, batch, source)
             raise
         yield matches
 
 
-def _before_the_fault(engine: Engine, batch: pa.RecordBatch) -> Iterator[Matches]:
+def _found(error: FastcepError) -> Iterator[Matches]:
+    if isinstance(error, MemoryLimitError) and error.matches is not None:
+        yield error.matches
+
+
+def _before_the_fault(engine: Engine, batch: pa.RecordBatch, source: Source) -> Iterator[Matches]:
     """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
-    size = batch.num_rows
+    size, rows = batch.num_rows, source.rows
     while size > 1:
         middle = size // 2
         try:
-            matches = engine.process(batch.slice(0, middle))
+            matches = engine.process(batch.slice(0, middle), origin=source.origin, rows=rows[:middle])
         except DataError:
             size = middle
         else:
             yield matches
-            batch, size = batch.slice(middle), size - middle
+            batch, rows, size = batch.slice(middle), rows[middle:], size - middle

@@ -15,7 +15,7 @@ from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.late import LateEvents, Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart
 from fastcep.engine import Engine
-from fastcep.errors import FastcepError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
 from fastcep.query import parse_document
 
@@ -149,6 +149,7 @@ def run(
     batch_rows: int = 65_536,
     name: str | None = None,
     limit_print: int = 10,
+    memory_limit: str | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -174,6 +175,8 @@ def run(
         The only query to run, or None for all.
     limit_print
         How many matches to print; they are printed as soon as they are found.
+    memory_limit
+        What the engine may hold, such as ``"1GiB"``.
 
     Raises
     ------
@@ -185,7 +188,12 @@ def run(
         raise ValidationError("--json and --output - both want standard output; write the matches to a file")
     check_apart(sources, {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows})
     schema, queries = load(file, name)
-    engine = Engine(queries, attributes=attributes, **lateness.options(sources, inputs.sort, batch_rows))
+    engine = Engine(
+        queries,
+        attributes=attributes,
+        memory_limit=memory_limit,
+        **lateness.options(sources, inputs.sort, batch_rows),
+    )
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
     printed = limit_print if json or outputs.piped else 0
     with ExitStack() as stack:
@@ -221,16 +229,9 @@ def run(
         live = lateness.live(lambda: take(engine.poll()))
         opened = inputs.open(sources, schema, batch_rows, ordered=lateness.allowed is None, live=live)
         source = stack.enter_context(opened)
-        try:
-            for matches in feed(engine, source):
-                summary.bad_rows = source.bad_rows
-                take(matches)
-        except FastcepError:
-            if engine.metrics()["held_events"]:  # they were accepted before the error
-                take(engine.flush())
-            raise
-        summary.bad_rows = source.bad_rows
-        take(engine.flush())
+        for matches in feed(engine, source):
+            summary.bad_rows = source.bad_rows
+            take(matches)
         summary.stop(perf_counter() - start)
     late.report()
     if json:

@@ -6,25 +6,28 @@ event ring, and lets each query's compiled matcher run over it without the GIL.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Lock
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.match import Matcher
 from fastcep.engine.link import Linker
-from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect, shared_bytes
 from fastcep.engine.order import check_order, one_event
+from fastcep.engine.output import no_matches, take_matches
+from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.returns import Bindings, Returns
+from fastcep.engine.returns import Returns
+from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
@@ -32,18 +35,7 @@ from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import INT64_MIN, format_time
 from fastcep.kernels import Kernels
 from fastcep.plan import explain, make_plan
-from fastcep.query import ast, with_attributes
-
-#: Strings are counted again, and unused ones forgotten, when there are more than this many and twice the last count.
-_STRINGS = 1 << 16
-
-
-class Buildable(Protocol):
-    """What the query builder gives: something that builds a query."""
-
-    def build(self) -> ast.Query:
-        """Return the query."""
-        ...
+from fastcep.query import ast
 
 
 class Engine:
@@ -96,23 +88,8 @@ class Engine:
         memory_limit: str | int | None = None,
         on_memory_limit: str = "raise",
     ) -> None:
-        items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
-        built = [with_attributes(_built(item)) if attributes else _built(item) for item in items]
-        if not built:
-            raise ValidationError("an engine needs at least one query")
+        built = built_queries(queries, attributes)
         self._schema: Schema = built[0].schema
-        names = [query.name for query in built]
-        for query in built:
-            if query.schema != self._schema:
-                raise ValidationError(f"query {query.name!r} has another schema than {names[0]!r}; use one engine each")
-            if names.count(query.name) > 1:
-                raise ValidationError(f"two queries are named {query.name!r}; give each its own name")
-            if isinstance(query.window, ast.Unbounded):
-                warnings.warn(
-                    f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
-                    UserWarning,
-                    stacklevel=2,
-                )
         self._reorder = make_reorderer(self._schema, allowed_lateness, idle_timeout, late_limit, clock)
         self._own_numbers = self._schema.sequence is not None or self._reorder is not None
         self._strings = StringTable()
@@ -121,32 +98,33 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
-        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names)
+        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, [query.name for query in built])
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
-        self._ring: EventRing | None = None
-        if self._own_numbers or any(plan.ring_columns for plan in self._plans):
-            self._ring = EventRing(kept, self._schema)
-        self._ring_strings = tuple(column for column in kept if self._schema.columns[column].dtype == "string")
-        self._returns = tuple(self._returns_of(query) for query in built)
+        keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
+        self._ring = EventRing(kept, self._schema) if keeps else None
+        self._returns = tuple(
+            Returns(query, self._ring, self._strings, self._link) if query.returns and self._ring is not None else None
+            for query in built
+        )
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None
         self._ended = False
         self._busy = Lock()
-        self._strings_at = _STRINGS
-        self._literals = len(self._strings)
+        self._unused = UnusedStrings(self._strings, self._schema, kept)
         self._kernels = Kernels([*self._matchers, *(returns for returns in self._returns if returns is not None)])
-
-    def _returns_of(self, query: ast.Query) -> Returns | None:
-        if not query.returns:
-            return None
-        ring = self._ring = self._ring if self._ring is not None else EventRing((), self._schema)
-        codes = np.array([self._strings.intern(name) for name in self._schema.type_names], np.int64)
-        return Returns(query, ring, self._strings, codes, self._link)
 
     # ----------------------------------------------------------------- input
 
-    def process(self, data: Any, *, origin: str = "batch", first_row: int = 0, source: str | None = None) -> Matches:
+    def process(
+        self,
+        data: Any,
+        *,
+        origin: str = "batch",
+        first_row: int = 0,
+        rows: npt.NDArray[np.int64] | None = None,
+        source: str | None = None,
+    ) -> Matches:
         """Take a batch of events and return the matches that they complete.
 
         Parameters
@@ -157,6 +135,8 @@ class Engine:
             matches of events held back come with a later call.
         origin, first_row
             Name of the input and the number of the batch's first row in it, for error messages.
+        rows
+            Numbers of the batch's rows after `first_row`, int64[n], if rows between them were left out.
         source
             With ``allowed_lateness``: which of several inputs this is. The slowest of them decides what is late. An
             empty batch announces its source, so that the others wait for it.
@@ -171,7 +151,7 @@ class Engine:
             If a query needed more memory than its share; its ``matches`` are those of the call.
         """
         with self._alone():
-            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
+            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
             order = self._reorder
             other = shared_bytes(None, self._strings, order) + (0 if order is None else batch.nbytes)
             self._memory.check_batch(batch, self._ring, 0 if order is None else order.held_events, other, origin)
@@ -228,9 +208,11 @@ class Engine:
     def _take(self, batch: EventBatch | None) -> Matches:
         """Match the events that are next in the stream, if there are any."""
         self._kernels.swap()
-        found = self._nothing() if batch is None else self._match(batch)
-        if len(self._strings) > self._strings_at:
-            self._forget_strings()
+        found = no_matches(self._plans, self._returns) if batch is None else self._match(batch)
+        if self._unused.due:
+            if self._time is not None:
+                self._sweep(self._time)
+            self._unused.forget(self._matchers, self._ring, self._reorder)
         return self._memory.settle(found)
 
     def _match(self, batch: EventBatch) -> Matches:
@@ -250,7 +232,9 @@ class Engine:
             self._time = int(batch.time[-1])
             if batch.sequence is not None:
                 self._sequence = int(batch.sequence[-1])
-        return Matches([self._collect(number, batch, position) for number in range(len(self._matchers))])
+        numbers = ring if self._own_numbers else None
+        parts = zip(self._plans, self._matchers, self._returns, strict=True)
+        return Matches([take_matches(*part, batch.time, position, numbers) for part in parts])
 
     def _watermark(self) -> int | None:
         """The time that no later event is taken from before; None at first."""
@@ -263,42 +247,12 @@ class Engine:
         needed = [matcher.first_needed for matcher in self._matchers]
         return min((position for position in needed if position is not None), default=self._position)
 
-    def _collect(self, number: int, batch: EventBatch, position: int) -> QueryMatches:
-        values, lengths, detected, counts = self._matchers[number].take_output()
-        bindings = Bindings(int(counts.sum()), values, lengths)
-        returns = self._returns[number]
-        returned = returns.columns(bindings) if returns is not None else {}
-        if self._own_numbers:
-            bindings = Bindings(bindings.n, [self._numbered(positions) for positions in values], lengths)
-        times = batch.time[detected - position]
-        return QueryMatches(self._plans[number].query, bindings, detected, counts, times, returned)
-
-    def _numbered(self, positions: Any) -> Any:
-        """Sequence numbers of events by position; -1 stays."""
-        assert self._ring is not None
-        out = np.full(len(positions), -1, np.int64)
-        here = positions >= 0
-        out[here] = self._ring.take("seq", positions[here])[0]
-        return out
-
-    def _forget_strings(self) -> None:
-        """Free the codes that no partial match, no event in the ring and no literal holds (rows first swept)."""
-        if self._time is not None:
-            for matcher in self._matchers:
-                matcher.advance(self._time, self._position)
-        marks = np.zeros(self._strings.limit, np.uint8)
-        marks[: self._literals] = 1
-        if self._reorder is not None:
-            self._reorder.mark_codes(marks)
+    def _sweep(self, time: int) -> None:
+        """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
         for matcher in self._matchers:
-            matcher.mark_codes(marks)
+            matcher.advance(time, self._position)
         if self._ring is not None:
             self._ring.reclaim(self._oldest())
-            for column in self._ring_strings:
-                codes, nulls = self._ring.take(column, np.arange(self._ring.head, self._ring.tail))
-                marks[codes if nulls is None else codes[nulls == 0]] = 1
-        self._strings.reclaim(np.flatnonzero(marks))
-        self._strings_at = max(_STRINGS, 2 * len(self._strings))
 
     def advance(self, time: int | datetime) -> Matches:
         """Move the stream's clock (the watermark) without an event: what comes later must not be older.
@@ -327,10 +281,7 @@ class Engine:
                 )
             found = self._take(self._reorder.advance(moment) if self._reorder is not None else None)
             self._time = moment
-            for matcher in self._matchers:
-                matcher.advance(moment, self._position)
-            if self._ring is not None:
-                self._ring.reclaim(self._oldest())
+            self._sweep(moment)
             return found
 
     def poll(self) -> Matches:
@@ -372,17 +323,6 @@ class Engine:
                 self._ring.reclaim(self._position)
             return found
 
-    def _nothing(self) -> Matches:
-        empty = np.empty(0, np.int64)
-        parts = []
-        for plan, returns in zip(self._plans, self._returns, strict=True):
-            lengths = [empty if member.repeated else None for member in plan.query.pattern.members]
-            bindings = Bindings(0, [empty] * len(lengths), lengths)
-            parts.append(
-                QueryMatches(plan.query, bindings, empty, empty, empty, returns.columns(bindings) if returns else {})
-            )
-        return Matches(parts)
-
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:
@@ -410,16 +350,3 @@ class Engine:
         parts = collect(names, self._matchers, self._returns, self._ring, self._strings, self._reorder)
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
         return own | parts | {"kernels": self._kernels.metrics()}
-
-
-def _built(item: object) -> ast.Query:
-    if isinstance(item, ast.Query):
-        return item
-    build = getattr(item, "build", None)
-    query = build() if callable(build) else None
-    if not isinstance(query, ast.Query):
-        raise ValidationError(f"found {type(item).__name__}, expected a query: fastcep.parse(text, schema) gives one")
-    return query
-
-
-__all__ = ["Engine"]

@@ -39,7 +39,10 @@ class MemoryLimit:
     def __init__(
         self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str]
     ) -> None:
-        self.bytes = None if limit is None else parse_size(limit)
+        try:
+            self.bytes = None if limit is None else parse_size(limit)
+        except ValidationError as error:
+            raise ValidationError(f"memory_limit: {error}") from None
         if on_limit != "raise":
             later = "; shedding comes in a later version" if on_limit == "shed" else ""
             raise ValidationError(f'on_memory_limit={on_limit!r}: expected "raise"{later}')
@@ -76,8 +79,8 @@ class MemoryLimit:
         if self.bytes is not None and needed > self.bytes:
             raise MemoryLimitError(
                 f"{origin}: no room for {len(batch):,} more events: with {held:,} held back they need {needed:,} "
-                f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken. Give smaller batches, "
-                "raise the limit, or, with allowed_lateness, call late() or shorten it"
+                f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken",
+                "Give smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
             )
 
     def make_room(self, ring: EventRing, count: int, other: int, position: int) -> None:
@@ -131,9 +134,9 @@ class MemoryLimit:
             f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over
         )
         raise MemoryLimitError(
-            f"over memory_limit={self.bytes:,} bytes: {told}. The other queries took the whole batch, and the "
-            "matches found are in the error's .matches; the engine can go on. Raise the limit, shorten the window "
-            "or narrow the conditions",
+            f"over memory_limit={self.bytes:,} bytes: {told}",
+            "The other queries took the whole batch, and the matches found are in the error's .matches; the engine can "
+            "go on. Raise the limit, shorten the window or narrow the conditions",
             found,
             over,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, OrderError
 from fastcep.events import EventBatch, Schema
 from fastcep.events.units import format_time
 
@@ -38,10 +38,10 @@ def check_order(batch: EventBatch, reached: int | None, numbered: int | None, or
         )
     else:
         return
-    raise DataError(
+    raise OrderError(
         f"{origin}, row {first_row + batch.row(row)}, column {batch.schema.time!r}: time "
-        f"{format_time(int(time[row]))} is before {format_time(before)}, {what}; sort the input by "
-        "time, or set allowed_lateness"
+        f"{format_time(int(time[row]))} is before {format_time(before)}, {what}",
+        "sort the input by time, or set allowed_lateness",
     )
 
 

@@ -59,17 +59,15 @@ class Returns:
         The query.
     ring, strings
         Where attributes and string codes live.
-    type_codes
-        int64 per type id, the code of the type's name.
     link
         Gives the words of constants.
     """
 
-    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, type_codes: Ints, link: Linker) -> None:
+    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, link: Linker) -> None:
         self.query = query
         self.ring = ring
         self.strings = strings
-        self.type_codes = type_codes
+        self.type_codes = np.array([strings.intern(name) for name in query.schema.type_names], np.int64)
         self.link = link
         self.translate = Translator(query)
         self._compiled: dict[Op, _Expression] = {}

@@ -56,7 +56,7 @@ class EventBatch:
     nulls
         Aligned too: uint8[n] with 1 = null (the value is 0 then), or None if the column has no null.
     rows
-        Of a batch as it was read: int64[n], which row of the data each event is; None: all rows in order.
+        Of a batch as it was read: int64[n], the number of each event's row after the first; None: all rows in order.
     """
 
     schema: Schema
@@ -72,7 +72,13 @@ class EventBatch:
 
     @classmethod
     def from_data(
-        cls, schema: Schema, data: Any, strings: StringTable, origin: str = "batch", first_row: int = 0
+        cls,
+        schema: Schema,
+        data: Any,
+        strings: StringTable,
+        origin: str = "batch",
+        first_row: int = 0,
+        rows: npt.NDArray[np.int64] | None = None,
     ) -> EventBatch:
         """Read a batch; int64 and float64 columns without nulls in one chunk are views of the data.
 
@@ -86,6 +92,8 @@ class EventBatch:
             Table that the codes of string columns refer to.
         origin, first_row
             For messages: name of the input and number of its first row.
+        rows
+            For messages: the number of each row after `first_row`, int64[n]; None if they count up from 0.
 
         Raises
         ------
@@ -96,7 +104,7 @@ class EventBatch:
         DataError
             A time, type or sequence number is null, a type is not declared, a number does not fit.
         """
-        return read(schema, data, strings, origin, first_row)[0]
+        return read(schema, data, strings, origin, first_row, rows=rows)[0]
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
@@ -130,7 +138,7 @@ class EventBatch:
         return sum(array.nbytes for array in arrays if array is not None)
 
     def row(self, index: int) -> int:
-        """Give the row of the data that the event at `index` was read from, counted from 0."""
+        """Give the number, after that of the first row, of the row that the event at `index` was read from."""
         return index if self.rows is None else int(self.rows[index])
 
     def first_disorder(self) -> int | None:
@@ -166,6 +174,7 @@ def read(
     origin: str = "batch",
     first_row: int = 0,
     faults: list[Fault] | None = None,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[EventBatch, npt.NDArray[np.bool_] | None]:
     """Read a batch as `EventBatch.from_data` does; with a list of `faults` go on behind rows that cannot be taken.
 
@@ -175,20 +184,24 @@ def read(
         The events, worthless where there is a fault; bool[rows], false where the type is one to ignore, or None.
     """
     table = as_table(data, origin)
+    if rows is not None and len(rows) != len(table):
+        raise ValidationError(f"{origin}: found {len(rows)} row numbers for {len(table)} rows; give each row one")
+
+    def row_of(index: int) -> int:
+        return first_row + (index if rows is None else int(rows[index]))
+
     types = None
     keep: npt.NDArray[np.bool_] | None = None
     if schema.type is not None:
-        place = Place(origin, schema.type, lambda index: first_row + index, faults)
+        place = Place(origin, schema.type, row_of, faults)
         types = _type_ids(schema, _column(table, schema.type, "type", origin), place)
         if schema.other_types == "ignore" and (types == _UNKNOWN).any():
             keep = types != _UNKNOWN
             types = types[keep]
     mask: Any = None if keep is None else pa.array(keep)
 
-    rows = None if keep is None else np.flatnonzero(keep)
-
-    def row_of(index: int) -> int:
-        return first_row + (index if rows is None else int(rows[index]))
+    if keep is not None:  # from here on, row_of counts events
+        rows = np.flatnonzero(keep) if rows is None else rows[keep]
 
     def read(source: str | int, needed_for: str) -> Any:
         array = _column(table, source, needed_for, origin)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastcep.io.live import Live
-from fastcep.io.sinks import MatchWriter, write_matches
-from fastcep.io.source import Source, open_source
+from fastcep.io.read.live import Live
+from fastcep.io.read.source import Source, open_source
+from fastcep.io.write.matches import MatchWriter, write_matches
 
 __all__ = ["Live", "MatchWriter", "Source", "open_source", "write_matches"]

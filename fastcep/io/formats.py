@@ -1,13 +1,16 @@
-"""Which format a name or the first bytes of an input speak of."""
+"""The formats of files, read and written, and what tells them: a name's ending, the first bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Literal
 
 from fastcep.errors import ValidationError
 
 __all__ = ["ENDINGS", "FORMATS", "Format", "check_format", "compression_of", "of_name", "sniff"]
+
+Compression = Literal["gzip", "zstd"]
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 ENDINGS = {
@@ -16,8 +19,8 @@ ENDINGS = {
     ".parquet": "parquet",
     ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 @dataclass(frozen=True)
@@ -32,24 +35,28 @@ class Format:
         ``"gzip"``, ``"zstd"`` or None.
     delimiter
         The character between the fields of CSV.
+    stream
+        Of Arrow: whether it is written in the stream format; when read, the first bytes tell.
     """
 
     name: str
-    compression: str | None = None
+    compression: Compression | None = None
     delimiter: str = ","
+    stream: bool = False
 
 
-def of_name(name: str) -> Format | None:
-    """Tell the format by the ending of a file's name, None if the ending is unknown."""
+def of_name(name: str, format: str | None = None) -> Format | None:
+    """Tell the format by the ending of a file's name, None if the ending is unknown; `format` overrules it."""
     file = PurePath(name)
     compression = COMPRESSIONS.get(file.suffix.lower())
     ending = (PurePath(file.stem) if compression else file).suffix.lower()
-    if ending not in ENDINGS or (compression and ENDINGS[ending] == "parquet"):
+    form = format or ENDINGS.get(ending)
+    if form is None or (compression and form == "parquet"):
         return None
-    return Format(ENDINGS[ending], compression, "\t" if ending == ".tsv" else ",")
+    return Format(form, compression, "\t" if ending == ".tsv" else ",", ending == ".arrows")
 
 
-def compression_of(head: bytes) -> str | None:
+def compression_of(head: bytes) -> Compression | None:
     """Tell by its first bytes how data is compressed, None if it is not."""
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
@@ -63,8 +70,8 @@ def sniff(head: bytes) -> str:
     return "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
 
 
-def check_format(name: str | None) -> None:
-    """Refuse a format that there is not.
+def check_format(name: str | None, of: str = "input") -> None:
+    """Refuse a format that there is not; `of` says in the message what was to have it.
 
     Raises
     ------
@@ -72,4 +79,4 @@ def check_format(name: str | None) -> None:
         If it is neither None nor one of `FORMATS`.
     """
     if name is not None and name not in FORMATS:
-        raise ValidationError(f"format {name!r}: expected one of {', '.join(FORMATS)}")
+        raise ValidationError(f"unknown {of} format {name!r}; expected one of {', '.join(FORMATS)}")

@@ -114,7 +114,22 @@ def test_late_events_that_nobody_keeps_are_counted(files: list[str]) -> None:
 def test_without_lateness_disorder_is_an_error(files: list[str]) -> None:
     result = runner.invoke(app, files)
     assert result.exit_code == 2
-    assert "row 1, column 'ts'" in result.stderr and "allowed_lateness" in result.stderr
+    assert "row 1, column 'ts'" in result.stderr and "allowed_lateness" not in result.stderr
+    assert "sort the input with --sort, or let events be late with --allowed-lateness DURATION" in result.stderr
+
+
+@pytest.mark.parametrize("rows", ["3", "100"])
+def test_messages_count_rows_across_bad_ones(files: list[str], tmp_path: Path, rows: str) -> None:
+    """The engine gets the rows that are left; an event with a number that was there already is in row 6."""
+    numbered = QUERIES.replace("TYPE 'kind'", "TYPE 'kind' SEQUENCE 'n'")
+    Path(files[1]).write_text(numbered)
+    lines = ["A,1,0,0", "A,x,0,1", "B,1,2,2", "B,y,3,3", "A,z,3,4", "A,1,4,5", "B,1,4,5", "B,1,5,6"]
+    Path(files[3]).write_text("\n".join(["kind,id,ts,n", *lines, ""]))
+    options = ["--allowed-lateness", "1s", "--bad-rows", str(tmp_path / "bad.jsonl"), "--batch-rows", rows]
+    result = runner.invoke(app, [*files, *options])
+    assert result.exit_code == 2
+    assert "events.csv, row 6, column 'n': found 5 at the time" in result.stderr
+    assert [json.loads(line)["row"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()] == [1, 3, 4]
 
 
 def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path) -> None:
@@ -133,12 +148,12 @@ def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--allowed-lateness", "5 parsecs"], "unknown unit 'parsecs'"),
+        (["--allowed-lateness", "5 parsecs"], "--allowed-lateness: unknown unit 'parsecs'"),
         (["--late", "late.csv"], "--late needs --allowed-lateness"),
         (["--idle-timeout", "2s"], "--idle-timeout needs --allowed-lateness"),
         (["--allowed-lateness", "5s", "--idle-timeout", "2s"], "--idle-timeout is for standard input"),
         (["--allowed-lateness", "5s", "--late", "m.csv", "--output", "./m.csv"], "--late and --output are both"),
-        (["--allowed-lateness", "5s", "--late", "late.xlsx"], "ends in .parquet, .arrow"),
+        (["--allowed-lateness", "5s", "--late", "late.xlsx"], ".parquet, .arrow"),
         (["--allowed-lateness", "5s", "--late", "no/late.csv"], "no folder"),
         (["--allowed-lateness", "5s", "--late", "-"], "late events go to a file"),
         (["--allowed-lateness", "5s", "--late", "l.jsonl", "--bad-rows", "l.jsonl"], "--bad-rows and --late are both"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
 from itertools import product
 from typing import Any
 
 import harness
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -200,7 +202,20 @@ def test_times_that_do_not_fit_name_their_row(unit: str, value: int) -> None:
     with pytest.raises(fc.DataError, match=message):
         engine.process(data, origin="file", first_row=10)
     assert engine.metrics()["events"] == 0
+    with pytest.raises(fc.DataError, match=message.replace("14", "29")):
+        engine.process(data, origin="file", first_row=10, rows=np.array([0, 1, 7, 18, 19]))
+    with pytest.raises(fc.ValidationError, match="file: found 2 row numbers for 5 rows"):
+        engine.process(data, origin="file", rows=np.array([0, 1]))
     assert engine.process(data | {"ts": [0, MAX, 1, MIN, 106]}).counts() == {"query": 2}
+
+
+def test_disorder_names_its_row_where_rows_were_left_out() -> None:
+    schema = fc.Schema({"A": {}, "B": {}}, type="type", other_types="ignore")
+    engine = fc.Engine(parse("PATTERN SEQ(A a) WITHIN 1s", schema))
+    data = {"type": ["A", "X", "A", "B"], "ts": [5, 0, 6, 4]}
+    with pytest.raises(fc.OrderError, match=r"batch, row 8, column 'ts'.*; sort the input") as caught:
+        engine.process(data, rows=np.array([0, 3, 5, 8]))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])

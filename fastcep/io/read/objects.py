@@ -10,10 +10,10 @@ import pyarrow as pa
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.events.batch import as_table
-from fastcep.io.badrows import Piece
-from fastcep.io.columnar import pieces_of
-from fastcep.io.layout import Layout, resolve
-from fastcep.io.options import Options
+from fastcep.io.read.badrows import Piece
+from fastcep.io.read.columnar import pieces_of
+from fastcep.io.read.layout import Layout, resolve
+from fastcep.io.read.options import Options
 
 __all__ = ["label_of_object", "read_object"]
 

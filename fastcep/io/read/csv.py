@@ -19,13 +19,13 @@ import pyarrow.csv as pv
 from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.convert import from_numpy
-from fastcep.io.badrows import BadRow, Piece
 from fastcep.io.formats import Format
-from fastcep.io.layout import Layout, resolve
-from fastcep.io.options import Options
-from fastcep.io.screening import timed
-from fastcep.io.streams import Block, ByteStream, blocks, nothing, work_through
-from fastcep.io.values import FALSE, TRUE, convert_texts
+from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.io.read.layout import Layout, resolve
+from fastcep.io.read.options import Options
+from fastcep.io.read.screening import timed
+from fastcep.io.read.streams import Block, ByteStream, blocks, nothing, work_through
+from fastcep.io.read.values import FALSE, TRUE, convert_texts
 
 __all__ = ["QuoteCutter", "read_csv"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -14,16 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import CITIBIKE, SHARED
 from typer.testing import CliRunner
 
 from fastcep import Engine, datasets, parse
 from fastcep.cli import app
 from fastcep.errors import DataError
 from fastcep.events import Schema
-from fastcep.io import open_source, sorting
+from fastcep.io import open_source
+from fastcep.io.read import sorting
 
 SCHEMA = Schema({kind: {"ID": "int64", "V": "int64"} for kind in "ABCD"}, type="type", time="ts", time_unit="us")
-SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared"))
 
 
 def shuffled(rows: int, seed: int = 3) -> pa.Table:
@@ -139,21 +139,14 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.skipif(not (SHARED / "data/citibike").is_dir(), reason="needs the Citi Bike files of FASTCEP_SHARED")
+@pytest.mark.skipif(not (SHARED / "citibike").is_dir(), reason="needs the Citi Bike files of FASTCEP_SHARED")
 def test_citibike_months_grouped_by_station() -> None:
-    schema = Schema(
-        {"Trip": {"bike": "int64", "start": "int64", "end": "int64"}},
-        time="starttime",
-        time_format="%Y-%m-%d %H:%M:%S",
-        time_zone="America/New_York",
-        sources={"Trip": {"bike": "bikeid", "start": "start station id", "end": "end station id"}},
-    )
     query = parse(
-        "PATTERN SEQ(Trip a, Trip b) WHERE a.bike = b.bike AND a.end = b.start WITHIN 1h", schema, name="linked"
+        "PATTERN SEQ(Trip a, Trip b) WHERE a.bike = b.bike AND a.end = b.start WITHIN 1h", CITIBIKE, name="linked"
     )
-    months = [SHARED / f"data/citibike/JC-{month}-citibike-tripdata.csv.gz" for month in ("201803", "201802", "201801")]
+    months = [SHARED / f"citibike/JC-{month}-citibike-tripdata.csv.gz" for month in ("201803", "201802", "201801")]
     engine = Engine(query)
-    with open_source(months, schema, sort=True) as source:
+    with open_source(months, CITIBIKE, sort=True) as source:
         found = sum(len(engine.process(batch)) for batch in source)
     assert source.rows_read == 12_677 + 15_104 + 17_109
     assert found > 0

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
-from types import TracebackType
 from typing import Any, TextIO
 
 import numpy as np
@@ -67,7 +66,7 @@ def _plain(value: object) -> str:
 
 
 class BadRows:
-    """A file of JSON lines that takes bad rows and counts them; also a context manager.
+    """A file of JSON lines that takes bad rows and counts them.
 
     Parameters
     ----------
@@ -100,14 +99,6 @@ class BadRows:
         for row in rows:
             self._file.write(row.as_json() + "\n")
             self.count += 1
-
-    def __enter__(self) -> BadRows:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; it is complete then."""
@@ -143,6 +134,8 @@ class Piece:
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Return the numbers of the rows of the batch, int64[n]."""
+        if not self.bad:
+            return np.arange(self.start, self.start + self.batch.num_rows)
         here = np.ones(len(self), dtype=bool)
         here[[row.row - self.start for row in self.bad]] = False
         return np.flatnonzero(here) + self.start

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.io.formats import ENDINGS, of_name
-from fastcep.io.options import Options
-from fastcep.io.streams import STDIN, regular
+from fastcep.io.read.options import Options
+from fastcep.io.read.streams import STDIN, regular
 
 __all__ = ["list_files"]
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from fastcep.errors import DataError
 from fastcep.events import Schema
-from fastcep.io import open_source, streams
-from fastcep.io.streams import Block, blocks
-from fastcep.io.text import QuoteCutter
+from fastcep.io import open_source
+from fastcep.io.read import streams
+from fastcep.io.read.csv import QuoteCutter
+from fastcep.io.read.streams import Block, blocks
 
 SCHEMA = Schema({"T": {"n": "int64", "x": "float64", "ok": "bool", "s": "string"}})
 NUMBER = st.sampled_from(

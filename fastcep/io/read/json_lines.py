@@ -14,12 +14,12 @@ import pyarrow.json as pj
 from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.units import INT64_MAX, INT64_MIN
-from fastcep.io.badrows import BadRow, Piece
 from fastcep.io.formats import Format
-from fastcep.io.layout import Layout, resolve
-from fastcep.io.options import Options
-from fastcep.io.screening import timed
-from fastcep.io.streams import HEAD, Block, ByteStream, blocks, nothing, work_through
+from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.io.read.layout import Layout, resolve
+from fastcep.io.read.options import Options
+from fastcep.io.read.screening import timed
+from fastcep.io.read.streams import HEAD, Block, ByteStream, blocks, nothing, work_through
 
 __all__ = ["read_json_lines"]
 
@@ -49,7 +49,7 @@ def read_json_lines(
 ) -> tuple[Layout, Iterator[Piece]]:
     """Open JSON lines; other fields are ignored, a field that an object does not have is null.
 
-    Parameters, results and errors are those of `fastcep.io.text.read_csv`. A column's number counts the fields of
+    Parameters, results and errors are those of `fastcep.io.read.csv.read_csv`. A column's number counts the fields of
     the first object. The time, type and sequence columns must be in some object of the first 64 KiB.
     """
     try:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import Schema
 from fastcep.events.screen import Order
-from fastcep.io.badrows import BadRows, Piece
-from fastcep.io.columnar import read_arrow, read_parquet
-from fastcep.io.files import list_files
 from fastcep.io.formats import Format, of_name, sniff
-from fastcep.io.jsonlines import read_json_lines
-from fastcep.io.layout import Layout
-from fastcep.io.live import Live, LiveStream
-from fastcep.io.objects import label_of_object, read_object
-from fastcep.io.options import Options
-from fastcep.io.screening import screened, sound, timed
-from fastcep.io.sorting import sorted_batches
-from fastcep.io.streams import DAMAGE, STDIN, ByteStream, label_of
-from fastcep.io.text import read_csv
+from fastcep.io.read.badrows import BadRows, Piece
+from fastcep.io.read.columnar import read_arrow, read_parquet
+from fastcep.io.read.csv import read_csv
+from fastcep.io.read.files import list_files
+from fastcep.io.read.json_lines import read_json_lines
+from fastcep.io.read.layout import Layout
+from fastcep.io.read.live import Live, LiveStream
+from fastcep.io.read.objects import label_of_object, read_object
+from fastcep.io.read.options import Options
+from fastcep.io.read.screening import screened, sound, timed
+from fastcep.io.read.sorting import sorted_batches
+from fastcep.io.read.streams import DAMAGE, STDIN, ByteStream, label_of
 
 __all__ = ["Source", "open_source"]
+
+Ints = npt.NDArray[np.int64]
+_Pieces = Generator[tuple[str, Piece], None, None]  # with their origins
+_Chunks = Generator[tuple[str, Ints, pa.RecordBatch], None, None]  # origin, numbers of the rows, rows
 
 READERS = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet, "arrow": read_arrow}
 
@@ -40,19 +45,17 @@ class Source:
     ----------
     path
         The path as given, ``"-"`` for standard input; several are joined by commas.
-    origin, first_row
-        Of the batch handed out last: the file that it is from, and the number of its first row in it, for messages.
-        After sorting, numbers count the sorted rows.
+    origin, rows
+        Of the batch handed out last: the file that it is from, and the numbers of its rows there (int64[n]), for
+        messages. After sorting, numbers count the sorted rows.
     rows_read
         Rows of the batches handed out so far.
     """
 
-    def __init__(
-        self, path: str, batches: Iterator[tuple[str, int, pa.RecordBatch]], inputs: _Inputs, sink: BadRows | None
-    ) -> None:
+    def __init__(self, path: str, batches: _Chunks, inputs: _Inputs, sink: BadRows | None) -> None:
         self.path = path
         self._inputs = inputs
-        self.origin, self.first_row = path, 0
+        self.origin, self.rows = path, np.empty(0, np.int64)
         self.rows_read = 0
         self._batches = batches
         self._sink = sink
@@ -66,7 +69,11 @@ class Source:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        self.origin, self.first_row, batch = next(self._batches)
+        try:
+            self.origin, self.rows, batch = next(self._batches)
+        except BaseException:  # nothing comes behind the end, nor behind an error
+            self.close()
+            raise
         self.rows_read += batch.num_rows
         return batch
 
@@ -79,9 +86,8 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Close the input and the file of bad rows; iteration ends."""
-        self._batches.close()  # type: ignore[attr-defined]  # a generator
-        self._batches = iter(())
+        """Close the input and the file of bad rows, as the end of the iteration does; a second call does nothing."""
+        self._batches.close()
         self._inputs.close()
         if self._sink is not None:
             self._sink.close()
@@ -103,7 +109,7 @@ def open_source(
     """Open events for reading in constant memory: CSV, JSON lines, Parquet, Arrow, or a table.
 
     Only the columns that the schema needs are read. A time column of text is converted to UTC (see
-    `fastcep.io.times.convert_times`). docs/input.md tells all about formats and bad rows.
+    `fastcep.io.read.times.convert_times`). docs/input.md tells all about formats and bad rows.
 
     Parameters
     ----------
@@ -202,7 +208,7 @@ class _Inputs:
             raise _broken(label_of(name), 0, error) from error
 
     def _open(self, name: str) -> tuple[Layout, Iterator[Piece]]:
-        form = of_name(name) if name != STDIN else None
+        form = of_name(name, self._options.format) if name != STDIN else None
         self._stream = stream = LiveStream(self._live) if self._live is not None else ByteStream(name)
         try:
             if form is not None and stream.magic and form.compression not in (None, stream.compression):
@@ -210,10 +216,8 @@ class _Inputs:
                     f"{stream.label}: cannot be read after 0 rows: expected {form.compression} data by its name, found "
                     f"{stream.magic!r}; mend the name or the file"
                 )
-            if self._options.format is not None:
-                form = replace(form or Format("csv"), name=self._options.format)
-            elif form is None:
-                form = Format(sniff(stream.peek(64)))
+            if form is None:
+                form = Format(self._options.format or sniff(stream.peek(64)))
             return READERS[form.name](stream, self._schema, form, self._options)
         except BaseException:
             stream.close()
@@ -229,9 +233,7 @@ def _broken(name: str, row: int, error: Exception) -> DataError:
     return DataError(f"{name}: cannot be read after {row} rows; is it cut off or of another format? ({error})")
 
 
-def _taken(
-    inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool
-) -> Iterator[tuple[str, Piece]]:
+def _taken(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool) -> _Pieces:
     """Convert times and part with bad rows: to the sink, or by an error."""
     for label, layout, raw in inputs:
         try:
@@ -264,17 +266,17 @@ def _sound(label: str, layout: Layout, raw: Iterator[Piece]) -> Iterator[Piece]:
         yield piece
 
 
-def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Piece]]:
+def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> _Pieces:
     row = 0
     for batch in batches:
         yield label, Piece(batch, (), row)
         row += batch.num_rows
 
 
-def _rechunk(pieces: Iterator[tuple[str, Piece]], rows: int, prompt: bool) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
     """Cut and join to batches of `rows`, each of one file; rows before an error come before it; `prompt`: only cut."""
-    held: list[pa.RecordBatch] = []
-    count, first, origin = 0, 0, ""
+    held: list[tuple[Ints, pa.RecordBatch]] = []
+    count, origin = 0, ""
     failure: Exception | None = None
     while True:
         try:
@@ -285,29 +287,29 @@ def _rechunk(pieces: Iterator[tuple[str, Piece]], rows: int, prompt: bool) -> It
             failure = error
             break
         if label != origin and held:
-            yield origin, first, _joined(held)
+            yield origin, *_joined(held)
             held, count = [], 0
-        origin, batch, start = label, piece.batch, 0
-        numbers = piece.rows() if piece.bad else range(piece.start, piece.start + batch.num_rows)
+        origin, batch, numbers, start = label, piece.batch, piece.rows(), 0
         while count + batch.num_rows - start >= rows:
-            first = first if held else int(numbers[start])
-            held.append(batch.slice(start, rows - count))
-            start += rows - count
-            yield origin, first, _joined(held)
-            held, count = [], 0
+            end = start + rows - count
+            held.append((numbers[start:end], batch.slice(start, end - start)))
+            yield origin, *_joined(held)
+            held, count, start = [], 0, end
         if start < batch.num_rows:
-            first = first if held else int(numbers[start])
-            held.append(batch.slice(start))
+            held.append((numbers[start:], batch.slice(start)))
             count += batch.num_rows - start
         if held and prompt:
-            yield origin, first, _joined(held)
+            yield origin, *_joined(held)
             held, count = [], 0
     if held:
-        yield origin, first, _joined(held)
-    pieces.close()  # type: ignore[attr-defined]  # a generator
+        yield origin, *_joined(held)
+    pieces.close()
     if failure is not None:
         raise failure
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+def _joined(parts: list[tuple[Ints, pa.RecordBatch]]) -> tuple[Ints, pa.RecordBatch]:
+    if len(parts) == 1:
+        return parts[0]
+    batch = pa.Table.from_batches([batch for _, batch in parts]).combine_chunks().to_batches()[0]
+    return np.concatenate([numbers for numbers, _ in parts]), batch

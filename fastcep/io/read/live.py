@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fastcep.errors import ValidationError
 from fastcep.io.formats import compression_of
-from fastcep.io.streams import BLOCK, HEAD, LONGEST_ROW, STDIN, ByteStream, label_of
+from fastcep.io.read.streams import BLOCK, HEAD, LONGEST_ROW, STDIN, ByteStream, label_of
 
 __all__ = ["Live", "LiveStream"]
 

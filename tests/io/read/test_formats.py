@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.ipc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import DS1, PACKED, PLAIN, StandardInput, read, written
+from tables import DS1, PACKED, PLAIN, SHARED, StandardInput, read, written
 
 from fastcep import Engine, datasets, parse
 from fastcep.errors import DataError, SchemaError, ValidationError
@@ -144,7 +143,7 @@ def test_damaged_files_are_rows_or_an_error(tmp_path: Path, ending: str) -> None
         try:
             with open_source(path, MIXED) as source:
                 for batch in source:
-                    EventBatch.from_data(MIXED, batch, StringTable(), source.origin, source.first_row)
+                    EventBatch.from_data(MIXED, batch, StringTable(), source.origin, rows=source.rows)
         except (DataError, SchemaError) as error:
             assert str(path) in str(error)
             outcomes.add("error")
@@ -209,7 +208,6 @@ def test_delimiter_and_encoding(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- real data
 
-SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared")) / "data"
 GOOGLE = Schema(
     {"Event": {"job": "int64", "task": "int64", "machine": "int64", "cpu": "float64", "user": "string"}},
     time=0, time_unit="us", header=False,
@@ -254,4 +252,3 @@ def test_real_data_in_each_format(tmp_path: Path, name: str, schema: Schema, row
         for k, column in enumerate(expected.columns):
             if not pa.types.is_null(column.type):
                 assert result.column(k).cast(column.type).equals(column), (ending, k)
-

@@ -120,7 +120,7 @@ def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str
 
 
 def test_an_open_quote_does_not_fill_the_memory(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastcep.io.streams.LONGEST_ROW", 1_000)
+    monkeypatch.setattr("fastcep.io.read.streams.LONGEST_ROW", 1_000)
     with pytest.raises(DataError, match="row 0: found a quote that is never closed"):
         rows(HEAD + b'1,"x,1\n' + b"2,y,2\n" * 500, pipe)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
+from tables import CITIBIKE, SHARED, arrow_file, arrow_stream, parquet, read
 
 from fastcep import datasets
 from fastcep.errors import DataError, SchemaError, ValidationError
@@ -53,11 +51,6 @@ def write(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def read(path: Path | str, schema: Schema, **options: Any) -> pa.Table:
-    with open_source(path, schema, **options) as source:
-        return pa.Table.from_batches(source).combine_chunks()
-
-
 def plain(table: pa.Table) -> dict[str, list[object]]:
     return table.set_column(0, "starttime", table["starttime"].cast(pa.int64())).to_pydict()
 
@@ -76,20 +69,15 @@ def table() -> pa.Table:
 
 
 def as_parquet(path: Path) -> Path:
-    pq.write_table(table(), path / "trips.parquet", row_group_size=2)
-    return path / "trips.parquet"
+    return write(path / "trips.parquet", parquet(table(), 2))
 
 
 def as_arrow(path: Path) -> Path:
-    with pa.ipc.new_file(str(path / "trips.arrow"), table().schema) as writer:
-        writer.write_table(table(), max_chunksize=2)
-    return path / "trips.arrow"
+    return write(path / "trips.arrow", arrow_file(table(), 2))
 
 
 def as_stream(path: Path) -> Path:
-    with pa.ipc.new_stream(str(path / "trips.arrow"), table().schema) as writer:
-        writer.write_table(table(), max_chunksize=2)
-    return path / "trips.arrow"
+    return write(path / "trips.arrow", arrow_stream(table(), 2))
 
 
 @pytest.mark.parametrize("make", [as_csv, as_gzip, as_parquet, as_arrow, as_stream])
@@ -307,21 +295,11 @@ def test_large_gzip_cut_off(tmp_path: Path) -> None:
         read(write(tmp_path / "cut.csv.gz", data[: len(data) * 9 // 10]), MICRO)
 
 
-SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared"))
-
-
 @pytest.mark.shared
-@pytest.mark.skipif(not (SHARED / "data/citibike").is_dir(), reason="needs the Citi Bike files of FASTCEP_SHARED")
+@pytest.mark.skipif(not (SHARED / "citibike").is_dir(), reason="needs the Citi Bike files of FASTCEP_SHARED")
 def test_citibike() -> None:
-    schema = Schema(
-        {"Trip": {"bike": "int64", "start": "int64", "end": "int64"}},
-        time="starttime",
-        time_format="%Y-%m-%d %H:%M:%S",
-        time_zone="America/New_York",
-        sources={"Trip": {"bike": "bikeid", "start": "start station id", "end": "end station id"}},
-    )
     rows = {"201805": 34_456, "201812": 20_205, "202004": 9_268}
     for month, expected in rows.items():
-        source = open_source(SHARED / f"data/citibike/JC-{month}-citibike-tripdata.csv.gz", schema)
-        total = sum(len(EventBatch.from_data(schema, batch, StringTable())) for batch in source)
+        source = open_source(SHARED / f"citibike/JC-{month}-citibike-tripdata.csv.gz", CITIBIKE)
+        total = sum(len(EventBatch.from_data(CITIBIKE, batch, StringTable())) for batch in source)
         assert total == source.rows_read == expected

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from fastcep.events import Schema
 from fastcep.events.screen import Order, screen
-from fastcep.io.badrows import BadRow, Piece
-from fastcep.io.layout import Layout
-from fastcep.io.times import convert_times
-from fastcep.io.values import failures, not_text
+from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.io.read.layout import Layout
+from fastcep.io.read.times import convert_times
+from fastcep.io.read.values import failures, not_text
 
 __all__ = ["screened", "sound", "timed"]
 

@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
 
 from fastcep.errors import ValidationError
-from fastcep.io.jsonl import flat, json_lines, pieces
-from fastcep.io.target import STDOUT, Target, check_target
+from fastcep.io.formats import ENDINGS, Format, check_format, of_name
+from fastcep.io.write.target import STDOUT, Target, check_target
+from fastcep.io.write.text import flat, json_lines, pieces
 
-__all__ = ["FORMATS", "MatchWriter", "check_output", "write_matches"]
+__all__ = ["MatchWriter", "check_output", "write_matches"]
 
-#: What ``format=`` takes; ``arrow`` is the file format in a file and the stream format on standard output.
-FORMATS = ("parquet", "arrow", "csv", "jsonl")
-_ENDINGS = {
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrows",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
-_COMPRESSIONS: dict[str, tuple[Literal["gzip", "zstd"], int]] = {".gz": ("gzip", 6), ".zst": ("zstd", 3)}
 _TEXTS = ("csv", "jsonl")
+_LEVELS = {"gzip": 6, "zstd": 3}
 
 # A call may bring one match only, and every group of rows costs a footer entry: rows are gathered first.
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 1 << 26
 _GATHERED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """``format`` is one of `FORMATS` or ``arrows`` (the stream format); ``compression`` has its level with it."""
-
-    format: str
-    compression: tuple[Literal["gzip", "zstd"], int] | None = None
 
 
 def check_output(path: str | PathLike[str], format: str | None = None) -> None:
@@ -89,9 +71,9 @@ class MatchWriter:
     Parameters
     ----------
     path
-        The ending tells the format: ``.parquet`` (zstd inside), ``.arrow`` (IPC file), ``.arrows`` (IPC stream),
-        ``.csv``, ``.jsonl`` or ``.ndjson``; the last three also with ``.gz`` or ``.zst`` behind it. ``"-"`` is standard
-        output.
+        The ending tells the format: ``.parquet`` (zstd inside); ``.arrow``, ``.ipc`` or ``.feather`` (IPC file),
+        ``.arrows`` (IPC stream); ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, also with ``.gz`` or ``.zst`` behind
+        it. ``"-"`` is standard output.
     format
         ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"jsonl"``, whatever the ending; standard output needs one of the last
         three. ``"arrow"`` is the stream format there.
@@ -105,7 +87,7 @@ class MatchWriter:
     Notes
     -----
     CSV: strings in double quotes, null the empty field, floats also ``nan``, ``inf`` and ``-inf``, a list the text of a
-    JSON array. JSON lines: see :mod:`fastcep.io.jsonl`.
+    JSON array. JSON lines: see :mod:`fastcep.io.write.text`.
     """
 
     def __init__(self, path: str | PathLike[str], format: str | None = None) -> None:
@@ -116,8 +98,8 @@ class MatchWriter:
         self._writer: Any = None
         self._codec: Any = None
         if self._form.compression is not None:
-            kind, level = self._form.compression
-            self._codec = pa.Codec(kind, compression_level=level)
+            kind = self._form.compression
+            self._codec = pa.Codec(kind, compression_level=_LEVELS[kind])
         self._recent: list[pa.Table] = []
         self._waiting: list[pa.Table] = []
         self._rows = self._bytes = 0
@@ -176,7 +158,7 @@ class MatchWriter:
             if isinstance(error, OSError):
                 raise self._target.failure(error) from error
             raise ValidationError(
-                f"cannot write '{self._target.path}' as {self._form.format}: {error}; leave the column out or cast it"
+                f"cannot write '{self._target.path}' as {self._form.name}: {error}; leave the column out or cast it"
             ) from error
         except ValidationError:
             self.abandon()
@@ -185,22 +167,22 @@ class MatchWriter:
     def _begin(self, matches: pa.Table) -> None:
         file: Any = self._target.file
         form = self._form
-        if form.format == "csv":
+        if form.name == "csv":
             self._put_text(matches.slice(0, 0))
         if form.compression is not None:
             self._put = self._gather
-        elif form.format == "parquet":
+        elif form.name == "parquet":
             from pyarrow import parquet
 
             self._writer = parquet.ParquetWriter(file, matches.schema, compression="zstd")
             self._put = self._gather
-        elif form.format == "arrow":
+        elif form.name == "arrow" and form.stream:
+            self._writer = pa.ipc.new_stream(file, matches.schema)
+            self._put = self._put_stream
+        elif form.name == "arrow":
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=True)
             self._writer = pa.ipc.new_file(file, matches.schema, options=options)
             self._put = self._gather
-        elif form.format == "arrows":
-            self._writer = pa.ipc.new_stream(file, matches.schema)
-            self._put = self._put_stream
 
     def _end(self) -> None:
         self._put_group()
@@ -208,13 +190,13 @@ class MatchWriter:
             self._writer.close()
 
     def _put_text(self, matches: pa.Table) -> None:
-        if self._form.format == "csv":
+        if self._form.name == "csv":
             from pyarrow import csv
 
-            header = self._schema is None
+            options = csv.WriteOptions(include_header=self._schema is None, delimiter=self._form.delimiter)
             for batch in pieces(matches) if len(matches) else [_empty(matches)]:
                 text = pa.BufferOutputStream()
-                csv.write_csv(flat(batch), text, csv.WriteOptions(include_header=header))
+                csv.write_csv(flat(batch), text, options)
                 self._put_bytes(text.getvalue())
         else:
             for batch in pieces(matches):
@@ -253,29 +235,21 @@ class MatchWriter:
         self._waiting, self._recent, self._rows, self._bytes = [], [], 0, 0
 
 
-def _form(path: str, format: str | None) -> _Form:
-    if format is not None and format not in FORMATS:
-        raise ValidationError(f"unknown output format {format!r}; expected one of {', '.join(FORMATS)}")
+def _form(path: str, format: str | None) -> Format:
+    check_format(format, "output")
     if path == STDOUT:
         if format is None:
             raise ValidationError("standard output needs a format; give csv, jsonl or arrow (--output-format)")
         if format == "parquet":
             raise ValidationError("parquet cannot go to standard output, it needs a file; give csv, jsonl or arrow")
-        return _Form("arrows" if format == "arrow" else format)
-    name = path.lower()
-    compression = next((kind for ending, kind in _COMPRESSIONS.items() if name.endswith(ending)), None)
-    if compression is not None:
-        name = name.rpartition(".")[0]
-    found = next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
-    if format is not None:
-        found = "arrows" if (format, found) == ("arrow", "arrows") else format
-    if found is None or (compression is not None and found not in _TEXTS):
-        endings = ", ".join(_ENDINGS)
+        return Format(format, stream=True)
+    form = of_name(path, format)
+    if form is None or (form.compression is not None and form.name not in _TEXTS):
         raise ValidationError(
-            f"cannot write matches to '{path}': expected a name that ends in {endings}, or in .csv or .jsonl followed "
-            "by .gz or .zst; or give a format (--output-format)"
+            f"cannot write matches to '{path}': expected a name that ends in {', '.join(ENDINGS)} (CSV and JSON lines "
+            "also in .gz and .zst behind it), or a format (--output-format)"
         )
-    return _Form(found, compression)
+    return form
 
 
 def _empty(table: pa.Table) -> pa.RecordBatch:

@@ -45,7 +45,7 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     both = [tmp_path / "events" / "part-00001.snappy.parquet", str(tmp_path / "events" / "part-00002.csv")]
     assert read(both).equals(table.slice(0, 2000))
     with open_source(tmp_path / "events", DS1, chunk_rows=600) as source:
-        places = [(Path(source.origin).name, source.first_row) for _ in source]
+        places = [(Path(source.origin).name, int(source.rows[0])) for _ in source]
     assert places[:4] == [("part-00001.snappy.parquet", 0), ("part-00001.snappy.parquet", 600), ("part-00002.csv", 0),
                           ("part-00002.csv", 600)]  # fmt: skip
     (tmp_path / "none").mkdir()
@@ -55,6 +55,32 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
         read(str(tmp_path / "events" / "*.xml"))
     (tmp_path / "none" / "a.log").write_bytes(csv(table))
     assert read(tmp_path / "none", format="csv").equals(table)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_rows_are_numbered_across_bad_ones(tmp_path: Path, chunk: int) -> None:
+    lines = [f"A,{'x' if number % 3 == 1 else number},{number},{number}" for number in range(10)]
+    (tmp_path / "e.csv").write_text("\n".join(["type,ID,V,ts", *lines, ""]))
+    source = open_source(tmp_path / "e.csv", DS1, chunk_rows=chunk, bad_rows=tmp_path / "bad.jsonl")
+    for batch in source:
+        assert source.rows.tolist() == batch.column("V").to_pylist()
+    assert source.rows_read == 7
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_end_of_the_iteration_closes_the_bad_rows(tmp_path: Path, broken: bool) -> None:
+    data = csv(datasets.ds1(100)) + b"A,x,1,1\n"
+    (tmp_path / "e.csv.gz").write_bytes(gzip.compress(data)[: -20 if broken else None])
+    source = open_source(tmp_path / "e.csv.gz", DS1, bad_rows=tmp_path / "bad.jsonl")
+    if broken:
+        with pytest.raises(DataError, match="cannot be read after"):
+            list(source)
+    else:
+        list(source)
+    lines = (tmp_path / "bad.jsonl").read_text().splitlines()  # written, with no close()
+    assert len(lines) == source.bad_rows == (not broken)
+    assert list(source) == []
+    source.close()
 
 
 @pytest.mark.parametrize("ending", [*PLAIN, *PACKED])

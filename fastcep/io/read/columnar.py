@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 
 from fastcep.errors import DataError
 from fastcep.events import Schema
-from fastcep.io.badrows import Piece
 from fastcep.io.formats import Format
-from fastcep.io.layout import Layout, resolve
-from fastcep.io.options import Options
-from fastcep.io.streams import ByteStream, regular
+from fastcep.io.read.badrows import Piece
+from fastcep.io.read.layout import Layout, resolve
+from fastcep.io.read.options import Options
+from fastcep.io.read.streams import ByteStream, regular
 
 __all__ = ["pieces_of", "read_arrow", "read_parquet"]
 

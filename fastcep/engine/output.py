@@ -1,0 +1,59 @@
+"""From what the matchers found in a call to its matches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.returns import Bindings, Returns
+from fastcep.events import EventRing
+from fastcep.plan import Plan
+
+__all__ = ["no_matches", "take_matches"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def take_matches(
+    plan: Plan, matcher: Matcher, returns: Returns | None, times: Ints, position: int, numbers: EventRing | None
+) -> QueryMatches:
+    """Take what a matcher found in a batch.
+
+    Parameters
+    ----------
+    plan, matcher, returns
+        Of one query; `returns` is None if it has no RETURN.
+    times, position
+        The times of the batch's events, and the position of the first.
+    numbers
+        The ring with the events' sequence numbers; None if these are the positions.
+    """
+    values, lengths, detected, counts = matcher.take_output()
+    bindings = Bindings(int(counts.sum()), values, lengths)
+    returned = returns.columns(bindings) if returns is not None else {}
+    if numbers is not None:
+        bindings = Bindings(bindings.n, [_numbered(positions, numbers) for positions in values], lengths)
+    return QueryMatches(plan.query, bindings, detected, counts, times[detected - position], returned)
+
+
+def _numbered(positions: Ints, ring: EventRing) -> Ints:
+    """Sequence numbers of events by position; -1 stays."""
+    out = np.full(len(positions), -1, np.int64)
+    here = positions >= 0
+    out[here] = ring.take("seq", positions[here])[0]
+    return out
+
+
+def no_matches(plans: Sequence[Plan], returns: Sequence[Returns | None]) -> Matches:
+    """Matches of a call that handed no event to the matchers."""
+    empty = np.empty(0, np.int64)
+    parts = []
+    for plan, item in zip(plans, returns, strict=True):
+        lengths = [empty if member.repeated else None for member in plan.query.pattern.members]
+        bindings = Bindings(0, [empty] * len(lengths), lengths)
+        parts.append(QueryMatches(plan.query, bindings, empty, empty, empty, item.columns(bindings) if item else {}))
+    return Matches(parts)

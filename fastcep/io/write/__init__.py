@@ -1,0 +1,1 @@
+"""From tables to files and standard output."""
