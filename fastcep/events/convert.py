@@ -15,8 +15,8 @@ from fastcep.errors import DataError, SchemaError
 from fastcep.events.units import INT64_MAX, NANOSECONDS
 
 __all__ = [
-    "Fault", "Place", "all_null", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain", "time_column",
-    "whole_numbers",
+    "Fault", "Place", "all_null", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain",
+    "time_column", "whole_numbers",
 ]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
