@@ -24,10 +24,11 @@ import numpy as np
 from fastcep._core.memory cimport Budget, unlimited
 from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, machine_free, machine_new, run
 from fastcep._core.stage cimport (
-    Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
+    Stage, child_bytes, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
 )
 from fastcep._core.starts cimport (
-    Starts, count_rows, drop_all, expire, gather_starts, new_node, start_of, starts_clear, starts_init, starts_rest,
+    Starts, count_rows, drop_all, expire, gather_starts, new_node, start_of, starts_bytes, starts_clear, starts_init,
+    starts_rest,
 )
 from fastcep._core.store cimport (
     Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, index_bytes, index_free,
@@ -208,8 +209,11 @@ cdef class Matcher:
         return taken
 
     def set_limit(self, int64_t limit):
-        """Hold at most ``limit`` bytes from now on."""
+        """Hold at most ``limit`` bytes from now on; if it is more already, what is dead goes."""
         self.budget.limit = limit
+        if self.budget.used > limit:
+            with nogil:
+                self._sweep()
 
     @property
     def refused(self):
@@ -363,7 +367,7 @@ cdef class Matcher:
     @property
     def row_bytes(self):
         """Bytes of the rows in all indexes, room for more included, of their starts and of their chain nodes."""
-        cdef int64_t total = (self.starts.mask + 1) * 32 + self.starts.node_capacity * 24
+        cdef int64_t total = starts_bytes(&self.starts)
         cdef int i
         for i in range(self.n_indexes):
             total += self.indexes[i].bytes
@@ -379,9 +383,29 @@ cdef class Matcher:
             total += index_bytes(self.indexes + i)
         self.sweep_at = max(SWEEP_BYTES, total * 2)
         if self.starts.first == self.starts.next:
-            starts_rest(&self.starts)
-            stage_rest(&self.stage)
+            self._rest(self.budget.used > self.budget.limit)
         self.swept = self.budget.used
+        FC_CHECK(self._held() == self.budget.used)
+
+    cdef void _rest(self, bint wholly) noexcept nogil:
+        """Shrink what is large, or everything, now that there is no partial match."""
+        cdef int m
+        starts_rest(&self.starts, wholly)
+        stage_rest(&self.stage, wholly)
+        for m in range(self.n_members):
+            if wholly or self.chains[m].capacity > 16 * CHUNK:
+                vec_free(self.chains + m)
+
+    cdef int64_t _held(self) noexcept nogil:
+        """What the budget must say, added up."""
+        cdef int64_t items = self.detected.capacity + self.detected_counts.capacity, total
+        cdef int i
+        for i in range(self.n_members):
+            items += self.out_values[i].capacity + self.out_lengths[i].capacity + self.chains[i].capacity
+        total = items * 8 + starts_bytes(&self.starts) + self.stage.capacity * child_bytes(&self.stage)
+        for i in range(self.n_indexes):
+            total += index_bytes(self.indexes + i)
+        return total
 
     cdef inline bint _sweep_is_due(self) noexcept nogil:
         """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
@@ -683,7 +707,7 @@ cdef class Matcher:
                 if self.failed:
                     return
             first += m
-        if dead * 2 > bucket.size - bucket.head and dead > 8:
+        if dead > (bucket.size - bucket.head) // 2 and dead > 8:
             compact(index, bucket, live_from)
 
     cdef void _stage_rows(self, int e, const Bucket* bucket, int first, const int32_t* rows, int n, int k) noexcept nogil:

@@ -17,8 +17,8 @@ cdef inline void unlimited(Budget* budget) noexcept nogil:
 
 cdef inline bint claim(Budget* budget, int64_t bytes) noexcept nogil:
     """Count ``bytes`` more, if the limit allows."""
-    if bytes > budget.limit - budget.used:
-        budget.refused = True
+    budget.refused = bytes > budget.limit - budget.used
+    if budget.refused:
         return False
     budget.used += bytes
     return True
@@ -38,6 +38,13 @@ cdef inline void give_back(Budget* budget, void* block, int64_t bytes) noexcept 
     if block != NULL:
         free(block)
         budget.used -= bytes
+
+
+cdef inline void* cut(Budget* budget, void* block, int64_t old, int64_t bytes) noexcept nogil:
+    """Shorten a block of ``old`` bytes. Needs no room, so that it works near the limit and beyond."""
+    cdef void* shorter = realloc(block, bytes)
+    budget.used -= old - bytes
+    return block if shorter == NULL else shorter  # longer than counted if the machine can't, which does no harm
 
 
 cdef inline bint regrow(Budget* budget, void** block, int64_t old, int64_t capacity, int width) noexcept nogil:

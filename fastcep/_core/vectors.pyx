@@ -113,6 +113,7 @@ cdef object take(Vec* vec):
     cdef int64_t width = sizeof(int64_t)
     vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
+        vec_free(vec)  # what was put out may have been withdrawn
         return np.empty(0, np.int64)
     owner = Buffer.__new__(Buffer)
     if vec.capacity >= LARGE:
