@@ -187,6 +187,7 @@ cdef class Matcher:
         cdef Py_ssize_t taken
         if n == 0:
             return 0
+        self.budget.refused = False
         if batch.sequence is not None:
             sequence = batch.sequence
             seq = &sequence[0]
@@ -457,7 +458,7 @@ cdef class Matcher:
                 self.event_birth = self.next_birth
                 self.emitted = 0
                 pending = bits[k]
-                while pending:
+                while pending and not self.failed:
                     self._bind(__builtin_ctzll(pending), k, position + base + k, time[base + k])
                     pending &= pending - 1
                 if self.emitted and not self.failed:
@@ -606,9 +607,13 @@ cdef class Matcher:
                 return
             for j in range(stage.size):
                 self._commit(member, stage.order[j], position)
+                if self.failed:
+                    return
         else:
             for j in range(stage.size):
                 self._commit(member, j, position)
+                if self.failed:
+                    return
 
     cdef void _stage_start(self, int e, int k, int64_t position, int64_t time) noexcept nogil:
         """Stage the row of a match that begins with event ``k``."""

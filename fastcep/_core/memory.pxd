@@ -17,8 +17,8 @@ cdef inline void unlimited(Budget* budget) noexcept nogil:
 
 cdef inline bint claim(Budget* budget, int64_t bytes) noexcept nogil:
     """Count ``bytes`` more, if the limit allows."""
-    budget.refused = bytes > budget.limit - budget.used
-    if budget.refused:
+    if bytes > budget.limit - budget.used:
+        budget.refused = True
         return False
     budget.used += bytes
     return True

@@ -41,6 +41,7 @@ cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
         capacity = _rounded(needed + needed // 16)
         if not claim(vec.budget, (capacity - vec.capacity) * width):
             return -1
+        vec.budget.refused = False
     if capacity < LARGE:
         grown = realloc(vec.data, capacity * width)
     elif vec.capacity >= LARGE:

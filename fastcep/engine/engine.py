@@ -173,8 +173,10 @@ class Engine:
         with self._alone():
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row)
             order = self._reorder
-            other = shared_bytes(None, self._strings, order) + (0 if order is None else batch.nbytes)
-            self._memory.check_batch(batch, self._ring, 0 if order is None else order.held_events, other, origin)
+            held = 0 if order is None else order.held_events
+            if not self._memory.has_room(len(batch), self._ring, held, self._beside(batch)):
+                self._forget_strings(batch)
+            self._memory.check_batch(len(batch), self._ring, held, self._beside(batch), origin)
             if self._reorder is not None:
                 return self._take(self._reorder.push(batch, origin, first_row, source))
             if source is not None:
@@ -225,9 +227,16 @@ class Engine:
         with self._alone():
             return self._kernels.wait(parse_duration(timeout))
 
+    def _beside(self, batch: EventBatch) -> int:
+        """Bytes held beside the ring and the partial matches, when the batch has been taken."""
+        held = 0 if self._reorder is None else batch.nbytes
+        return shared_bytes(None, self._strings, self._reorder) + held
+
     def _take(self, batch: EventBatch | None) -> Matches:
         """Match the events that are next in the stream, if there are any."""
         self._kernels.swap()
+        if batch is None:  # what is held back has grown
+            self._memory.divide(shared_bytes(self._ring, self._strings, self._reorder), self._position)
         found = self._nothing() if batch is None else self._match(batch)
         if len(self._strings) > self._strings_at:
             self._forget_strings()
@@ -240,7 +249,7 @@ class Engine:
                 other = shared_bytes(None, self._strings, self._reorder)
                 self._memory.make_room(ring, len(batch), other, position)
                 ring.append(batch)
-            self._memory.divide(shared_bytes(ring, self._strings, self._reorder))
+            self._memory.divide(shared_bytes(ring, self._strings, self._reorder), position)
             for number, matcher in enumerate(self._matchers):
                 live = matcher.lost
                 taken = matcher.process(batch, position, ring)
@@ -281,13 +290,15 @@ class Engine:
         out[here] = self._ring.take("seq", positions[here])[0]
         return out
 
-    def _forget_strings(self) -> None:
-        """Free the codes that no partial match, no event in the ring and no literal holds (rows first swept)."""
+    def _forget_strings(self, batch: EventBatch | None = None) -> None:
+        """Free the codes that no partial match, no event in the ring or ``batch`` and no literal holds."""
         if self._time is not None:
             for matcher in self._matchers:
                 matcher.advance(self._time, self._position)
         marks = np.zeros(self._strings.limit, np.uint8)
         marks[: self._literals] = 1
+        if batch is not None:
+            batch.mark_codes(marks)
         if self._reorder is not None:
             self._reorder.mark_codes(marks)
         for matcher in self._matchers:
