@@ -204,6 +204,7 @@ cdef class Matcher:
                 self._bind_ring(ring, keep)
             with nogil:
                 taken = self._run(&time[0], &types[0], seq, data, null, n, position)
+                FC_CHECK(self._held() == self.budget.used)
         finally:
             free(<void*>data)
             free(<void*>null)
@@ -258,6 +259,7 @@ cdef class Matcher:
         with nogil:
             drop_all(&self.starts)
             self._sweep()
+            self._rest(True)
 
     def drop(self):
         """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
@@ -386,7 +388,6 @@ cdef class Matcher:
         if self.starts.first == self.starts.next:
             self._rest(self.budget.used > self.budget.limit)
         self.swept = self.budget.used
-        FC_CHECK(self._held() == self.budget.used)
 
     cdef void _rest(self, bint wholly) noexcept nogil:
         """Shrink what is large, or everything, now that there is no partial match."""
@@ -396,6 +397,7 @@ cdef class Matcher:
         for m in range(self.n_members):
             if wholly or self.chains[m].capacity > 16 * CHUNK:
                 vec_free(self.chains + m)
+        FC_CHECK(self._held() == self.budget.used)
 
     cdef int64_t _held(self) noexcept nogil:
         """What the budget must say, added up."""

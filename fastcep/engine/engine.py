@@ -121,13 +121,14 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
-        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         self._ring: EventRing | None = None
         if self._own_numbers or any(plan.ring_columns for plan in self._plans):
             self._ring = EventRing(kept, self._schema)
         self._ring_strings = tuple(column for column in kept if self._schema.columns[column].dtype == "string")
         self._returns = tuple(self._returns_of(query) for query in built)
+        shared = shared_bytes(self._ring, self._strings, self._reorder)
+        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names, shared)
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None

@@ -1,9 +1,9 @@
 """The memory limit of an engine: who may hold how much, and what happens to a query that needs more.
 
 What all queries share (event ring, strings, held and late events) and what they hold when empty is taken off first; the
-rest is divided equally, so that a query's share does not depend on what the others hold. A query that needs more loses its partial matches and sits
-out the rest of the batch; the others go on. The error comes when the batch is done and carries the matches that were
-found.
+rest is divided equally, so that a query's share does not depend on what the others hold. A query that needs more loses
+its partial matches and sits out the rest of the batch; the others go on. The error comes when the batch is done and
+carries the matches that were found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fastcep._core.match import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.errors import MemoryLimitError, OverLimit, ValidationError
-from fastcep.events import EventBatch, EventRing, parse_size
+from fastcep.events import EventRing, parse_size
 
 __all__ = ["MemoryLimit"]
 
@@ -29,6 +29,8 @@ class MemoryLimit:
         ``"raise"``.
     matchers, names
         The queries' matchers, and the queries' names.
+    shared
+        Bytes that the empty engine holds for all of them.
 
     Raises
     ------
@@ -37,7 +39,7 @@ class MemoryLimit:
     """
 
     def __init__(
-        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str]
+        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str], shared: int
     ) -> None:
         self.bytes = None if limit is None else parse_size(limit)
         if on_limit != "raise":
@@ -49,10 +51,11 @@ class MemoryLimit:
         self._out_of_memory = False
         self._empty = tuple(matcher.nbytes for matcher in self._matchers)
         empty = sum(self._empty)
-        if self.bytes is not None and self.bytes < 2 * empty:
+        least = shared + 2 * empty
+        if self.bytes is not None and self.bytes < least:
             raise ValidationError(
-                f"memory_limit={limit!r} is too small: these queries hold {empty:,} bytes without any partial match; "
-                f"give at least {2 * empty:,}"
+                f"memory_limit={limit!r} is too small: these queries hold {shared + empty:,} bytes without any "
+                f"partial match; give at least {least:,}"
             )
 
     def has_room(self, events: int, ring: EventRing | None, held: int, other: int) -> bool:
@@ -115,7 +118,8 @@ class MemoryLimit:
         for name, matcher, empty in zip(self._names, self._matchers, self._empty, strict=True):
             matcher.set_limit(empty + share)
             if matcher.nbytes > empty + share:
-                self._over.append(OverLimit(name, position, matcher.live))
+                if matcher.live:
+                    self._over.append(OverLimit(name, position, matcher.live))
                 matcher.drop()
 
     def gave_up(self, number: int, position: int, dropped: int) -> None:
