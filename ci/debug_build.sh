@@ -16,9 +16,8 @@ if ! FASTCEP_DEBUG=1 "$python" setup.py --quiet build_ext --inplace >"$work/buil
 fi
 
 export PYTHONPATH=$work
-"$python" -c "import fastcep, sys; sys.exit(not fastcep.__file__.startswith('$work'))"
 tests=()
-for path in tests/_core tests/test_engine_properties.py; do
+for path in tests/_core tests/test_engine_properties.py tests/engine/test_memory*.py; do
     [ ! -e "$path" ] || tests+=("$path")
 done
 [ ${#tests[@]} -gt 0 ] || { echo "debug build: the engine's tests are gone" >&2; exit 1; }
@@ -27,5 +26,6 @@ if [[ "${FASTCEP_SANITIZE:-}" == *address* ]]; then
     export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
     LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
 fi
+"$python" -c "import fastcep, sys; sys.exit(not fastcep.__file__.startswith('$work'))"
 "$python" -m pytest -q -p no:cacheprovider "${tests[@]}"
 echo "debug build: ok" >&2

@@ -67,7 +67,8 @@ class OverLimit:
         Its name.
     event
         Number, by order of the stream from 0, of the event for which there was no room. The query took neither it nor
-        the rest of its batch.
+        the rest of its batch; but if it is the first of a batch, it may have given way to what all queries share, and
+        have taken the batch.
     dropped
         How many partial matches it lost.
     """

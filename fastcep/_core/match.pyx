@@ -24,10 +24,11 @@ import numpy as np
 from fastcep._core.memory cimport Budget, unlimited
 from fastcep._core.predicate cimport CHUNK, Code, Input, Machine, machine_free, machine_new, run
 from fastcep._core.stage cimport (
-    Stage, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
+    Stage, child_bytes, stage_clear, stage_grow, stage_init, stage_merge, stage_rest,
 )
 from fastcep._core.starts cimport (
-    Starts, count_rows, drop_all, expire, gather_starts, new_node, start_of, starts_clear, starts_init, starts_rest,
+    Starts, count_rows, drop_all, expire, gather_starts, new_node, start_of, starts_bytes, starts_clear, starts_init,
+    starts_rest,
 )
 from fastcep._core.store cimport (
     Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, index_bytes, index_free,
@@ -186,6 +187,7 @@ cdef class Matcher:
         cdef Py_ssize_t taken
         if n == 0:
             return 0
+        self.budget.refused = False
         if batch.sequence is not None:
             sequence = batch.sequence
             seq = &sequence[0]
@@ -202,14 +204,18 @@ cdef class Matcher:
                 self._bind_ring(ring, keep)
             with nogil:
                 taken = self._run(&time[0], &types[0], seq, data, null, n, position)
+                FC_CHECK(self._held() == self.budget.used)
         finally:
             free(<void*>data)
             free(<void*>null)
         return taken
 
     def set_limit(self, int64_t limit):
-        """Hold at most ``limit`` bytes from now on."""
+        """Hold at most ``limit`` bytes from now on; if it is more already, what is dead goes."""
         self.budget.limit = limit
+        if self.budget.used > limit:
+            with nogil:
+                self._sweep()
 
     @property
     def refused(self):
@@ -253,6 +259,7 @@ cdef class Matcher:
         with nogil:
             drop_all(&self.starts)
             self._sweep()
+            self._rest(True)
 
     def drop(self):
         """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
@@ -363,7 +370,7 @@ cdef class Matcher:
     @property
     def row_bytes(self):
         """Bytes of the rows in all indexes, room for more included, of their starts and of their chain nodes."""
-        cdef int64_t total = (self.starts.mask + 1) * 32 + self.starts.node_capacity * 24
+        cdef int64_t total = starts_bytes(&self.starts)
         cdef int i
         for i in range(self.n_indexes):
             total += self.indexes[i].bytes
@@ -379,9 +386,29 @@ cdef class Matcher:
             total += index_bytes(self.indexes + i)
         self.sweep_at = max(SWEEP_BYTES, total * 2)
         if self.starts.first == self.starts.next:
-            starts_rest(&self.starts)
-            stage_rest(&self.stage)
+            self._rest(self.budget.used > self.budget.limit)
         self.swept = self.budget.used
+
+    cdef void _rest(self, bint wholly) noexcept nogil:
+        """Shrink what is large, or everything, now that there is no partial match."""
+        cdef int m
+        starts_rest(&self.starts, wholly)
+        stage_rest(&self.stage, wholly)
+        for m in range(self.n_members):
+            if wholly or self.chains[m].capacity > 16 * CHUNK:
+                vec_free(self.chains + m)
+        FC_CHECK(self._held() == self.budget.used)
+
+    cdef int64_t _held(self) noexcept nogil:
+        """What the budget must say, added up."""
+        cdef int64_t items = self.detected.capacity + self.detected_counts.capacity, total
+        cdef int i
+        for i in range(self.n_members):
+            items += self.out_values[i].capacity + self.out_lengths[i].capacity + self.chains[i].capacity
+        total = items * 8 + starts_bytes(&self.starts) + self.stage.capacity * child_bytes(&self.stage)
+        for i in range(self.n_indexes):
+            total += index_bytes(self.indexes + i)
+        return total
 
     cdef inline bint _sweep_is_due(self) noexcept nogil:
         """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
@@ -433,7 +460,7 @@ cdef class Matcher:
                 self.event_birth = self.next_birth
                 self.emitted = 0
                 pending = bits[k]
-                while pending:
+                while pending and not self.failed:
                     self._bind(__builtin_ctzll(pending), k, position + base + k, time[base + k])
                     pending &= pending - 1
                 if self.emitted and not self.failed:
@@ -582,9 +609,13 @@ cdef class Matcher:
                 return
             for j in range(stage.size):
                 self._commit(member, stage.order[j], position)
+                if self.failed:
+                    return
         else:
             for j in range(stage.size):
                 self._commit(member, j, position)
+                if self.failed:
+                    return
 
     cdef void _stage_start(self, int e, int k, int64_t position, int64_t time) noexcept nogil:
         """Stage the row of a match that begins with event ``k``."""
@@ -728,7 +759,7 @@ cdef class Matcher:
                 if self.failed:
                     return
             first += m
-        if dead * 2 > bucket.size - bucket.head and dead > 8:
+        if dead > (bucket.size - bucket.head) // 2 and dead > 8:
             compact(index, bucket, live_from)
 
     cdef void _stage_rows(self, int e, const Bucket* bucket, int first, const int32_t* rows, int n, int k) noexcept nogil:

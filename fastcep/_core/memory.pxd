@@ -40,6 +40,13 @@ cdef inline void give_back(Budget* budget, void* block, int64_t bytes) noexcept 
         budget.used -= bytes
 
 
+cdef inline void* cut(Budget* budget, void* block, int64_t old, int64_t bytes) noexcept nogil:
+    """Shorten a block of ``old`` bytes. Needs no room, so that it works near the limit and beyond."""
+    cdef void* shorter = realloc(block, bytes)
+    budget.used -= old - bytes
+    return block if shorter == NULL else shorter  # longer than counted if the machine can't, which does no harm
+
+
 cdef inline bint regrow(Budget* budget, void** block, int64_t old, int64_t capacity, int width) noexcept nogil:
     """Change an array from ``old`` to ``capacity`` items of ``width`` bytes; False if it can't be (the old one stays)."""
     cdef void* grown

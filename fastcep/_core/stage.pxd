@@ -22,6 +22,7 @@ cdef struct Stage:
 
 cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil
 cdef void stage_clear(Stage* stage) noexcept nogil
-cdef void stage_rest(Stage* stage) noexcept nogil
+cdef void stage_rest(Stage* stage, bint wholly) noexcept nogil
+cdef int64_t child_bytes(const Stage* stage) noexcept nogil
 cdef int stage_grow(Stage* stage, int64_t needed) noexcept nogil
 cdef int stage_merge(Stage* stage) noexcept nogil

@@ -48,9 +48,10 @@ cdef void stage_clear(Stage* stage) noexcept nogil:
     stage.capacity = 0
 
 
-cdef void stage_rest(Stage* stage) noexcept nogil:
-    """Shrink a large stage that is not in use to its first size."""
-    if stage.capacity > 16 * CHUNK and _regrow_all(stage, CHUNK):
+cdef void stage_rest(Stage* stage, bint wholly) noexcept nogil:
+    """Shrink a stage that is not in use to its first size, if it is large or ``wholly``."""
+    if stage.capacity > (CHUNK if wholly else 16 * CHUNK):
+        _regrow_all(stage, CHUNK)  # what the machine does not shorten stays longer, which does no harm
         stage.budget.used -= (stage.capacity - CHUNK) * child_bytes(stage)
         stage.capacity = CHUNK
 

@@ -30,7 +30,8 @@ cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept n
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
 cdef void drop_first(Starts* starts) noexcept nogil
 cdef void drop_all(Starts* starts) noexcept nogil
-cdef void starts_rest(Starts* starts) noexcept nogil
+cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil
+cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
 
 
 cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t step, int64_t n) noexcept nogil:

@@ -8,7 +8,7 @@ continue them) are freed with the start they hang under: no reference counts, no
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from fastcep._core.memory cimport Budget, give_back, obtain, regrow
+from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
 
 cdef enum:
     FIRST = 64               # entries of a new ring
@@ -58,18 +58,17 @@ cdef void _clear_nodes(Starts* starts) noexcept nogil:
     starts.free_node = -1
 
 
-cdef void starts_rest(Starts* starts) noexcept nogil:
-    """Shrink a large ring that is empty; ordinals go on."""
-    cdef int64_t* fresh
-    if starts.first < starts.next:
-        return
-    if starts.node_capacity > REST:
+cdef int64_t starts_bytes(const Starts* starts) noexcept nogil:
+    """All bytes held."""
+    return (starts.mask + 1) * ENTRY + starts.node_capacity * 24
+
+
+cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil:
+    """Shrink a ring that is empty, if it is large or ``wholly``; ordinals go on."""
+    if wholly or starts.node_capacity > REST:
         _clear_nodes(starts)
-    if starts.mask >= REST:
-        fresh = <int64_t*>obtain(starts.budget, FIRST * ENTRY)
-        if fresh != NULL:
-            give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY)
-            _place(starts, fresh, FIRST)
+    if starts.mask >= (FIRST if wholly else REST):
+        _place(starts, <int64_t*>cut(starts.budget, starts.time, (starts.mask + 1) * ENTRY, FIRST * ENTRY), FIRST)
 
 
 cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:

@@ -9,9 +9,9 @@ compaction: when a block is full, when a scan finds most of it dead, and in ``sw
 has not visited yet; the matcher sweeps whenever the bytes doubled, and when the budget is nearly spent.
 """
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
-from fastcep._core.memory cimport Budget, give_back, obtain, regrow
+from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
 
 cdef extern from *:
     void __builtin_prefetch(const void*, int) noexcept nogil
@@ -20,6 +20,7 @@ cdef extern from *:
 cdef enum:
     FIRST_ROWS = 4
     FIRST_SLOTS = 64
+    FIRST_BUCKETS = 8
     BLOCK = 64               # rows whose buckets are looked up before they are written
     MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
 
@@ -46,10 +47,12 @@ cdef void index_free(Index* index) noexcept:
     memset(index, 0, sizeof(Index))
 
 
-cdef void _fill_slots(Index* index) noexcept nogil:
-    """Enter every key into the slots."""
+cdef void _fill_slots(Index* index, uint64_t slots) noexcept nogil:
+    """Enter every key into the slots, of which there are so many now."""
     cdef uint64_t slot
     cdef int64_t i
+    index.slot_mask = slots - 1
+    index.slot_shift = 64 - __builtin_ctzll(slots)
     memset(index.slots, 0xFF, (index.slot_mask + 1) * sizeof(int32_t))
     if index.words > 0:
         for i in range(index.n_buckets):
@@ -66,9 +69,7 @@ cdef int _reslot(Index* index, uint64_t slots) noexcept nogil:
         return -1
     give_back(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t))
     index.slots = fresh
-    index.slot_mask = slots - 1
-    index.slot_shift = 64 - __builtin_ctzll(slots)
-    _fill_slots(index)
+    _fill_slots(index, slots)
     return 0
 
 
@@ -80,7 +81,7 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
     if number >= 0:
         return number
     if index.n_buckets == index.bucket_capacity:
-        capacity = max(8, index.bucket_capacity * 2)
+        capacity = max(<int64_t>FIRST_BUCKETS, index.bucket_capacity * 2)
         if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, capacity, bucket_bytes(index)):
             return -1
         index.bucket_capacity = capacity
@@ -244,8 +245,8 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
     bucket.size = live
 
 
-cdef int _resize(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
-    """Move the rows (all kept, head cut off) to a block of another capacity."""
+cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
+    """Move the rows (all kept, head cut off) to a larger block."""
     cdef int64_t* block
     cdef int64_t rows = bucket.size - bucket.head
     cdef int j
@@ -266,21 +267,33 @@ cdef int _resize(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
     return 0
 
 
+cdef void _shrink(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
+    """Cut the block of a compacted bucket down to a smaller capacity."""
+    cdef int64_t row
+    cdef int j
+    for j in range(index.columns):
+        row = index.fixed + j
+        memmove(bucket.data + row * capacity, bucket.data + row * bucket.capacity, bucket.size * sizeof(int64_t))
+    bucket.data = <int64_t*>cut(index.budget, bucket.data, bucket.capacity * width_of(index), capacity * width_of(index))
+    index.bytes -= (<int64_t>bucket.capacity - capacity) * width_of(index)
+    bucket.capacity = capacity
+
+
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil:
     """Give a full bucket a free row: compact it when half of it is dead, else double it."""
     if bucket.capacity > 0:
         compact(index, bucket, first_live)
-        if bucket.size * 2 <= bucket.capacity:
+        if bucket.size <= bucket.capacity // 2:
             return 0
-        if bucket.capacity <= (1 << 29) and _resize(index, bucket, bucket.capacity * 2) == 0:
+        if bucket.capacity <= (1 << 29) and _enlarge(index, bucket, bucket.capacity * 2) == 0:
             return 0
         return 0 if bucket.size < bucket.capacity else -1
-    return _resize(index, bucket, FIRST_ROWS)
+    return _enlarge(index, bucket, FIRST_ROWS)
 
 
 cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
     """Remove every dead row and every empty bucket, and give the memory back."""
-    cdef int64_t i, kept = 0
+    cdef int64_t i, kept = 0, room = index.bucket_capacity
     cdef int32_t capacity
     cdef uint64_t slots = FIRST_SLOTS
     cdef Bucket* bucket
@@ -292,10 +305,10 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
             give_back(index.budget, bucket.data, bucket.capacity * width_of(index))
             continue
         capacity = bucket.capacity
-        while capacity > FIRST_ROWS and bucket.size * 4 <= capacity:
+        while capacity > FIRST_ROWS and bucket.size <= capacity // 4:
             capacity //= 2
         if capacity < bucket.capacity:
-            _resize(index, bucket, capacity)  # without memory for it, the bucket stays as it is
+            _shrink(index, bucket, capacity)
         if kept != i:
             memcpy(bucket_at(index, kept), bucket, bucket_bytes(index))
         kept += 1
@@ -303,8 +316,16 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
     if kept == 0:
         give_back(index.budget, index.buckets, index.bucket_capacity * bucket_bytes(index))
         index.buckets = NULL
-        index.bucket_capacity = 0
+        index.bucket_capacity = room = 0
+    while room > FIRST_BUCKETS and kept <= room // 4:
+        room //= 2
+    if room < index.bucket_capacity:
+        index.buckets = <char*>cut(index.budget, index.buckets, index.bucket_capacity * bucket_bytes(index),
+                                   room * bucket_bytes(index))
+        index.bucket_capacity = room
     while slots < <uint64_t>kept * 6:
         slots *= 2
-    if slots > index.slot_mask or _reslot(index, slots) < 0:
-        _fill_slots(index)
+    if slots <= index.slot_mask:
+        index.slots = <int32_t*>cut(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t),
+                                    slots * sizeof(int32_t))
+    _fill_slots(index, min(slots, index.slot_mask + 1))

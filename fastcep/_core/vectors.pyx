@@ -113,6 +113,7 @@ cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
         capacity = _rounded(needed + needed // 16)
         if not claim(vec.budget, (capacity - vec.capacity) * width):
             return -1
+        vec.budget.refused = False
     if capacity < LARGE:
         grown = realloc(vec.data, capacity * width)
     elif vec.capacity >= LARGE:
@@ -208,7 +209,7 @@ cdef object take(Vec* vec):
     cdef int64_t width = sizeof(int64_t)
     vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
-        vec_free(vec)
+        vec_free(vec)  # what was put out may have been withdrawn
         return np.empty(0, np.int64)
     owner = Buffer.__new__(Buffer)
     if vec.capacity >= LARGE:

@@ -98,7 +98,6 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
-        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, [query.name for query in built])
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
         self._ring = EventRing(kept, self._schema) if keeps else None
@@ -106,6 +105,8 @@ class Engine:
             Returns(query, self._ring, self._strings, self._link) if query.returns and self._ring is not None else None
             for query in built
         )
+        shared = shared_bytes(self._ring, self._strings, self._reorder)
+        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, [query.name for query in built], shared)
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None
@@ -153,8 +154,10 @@ class Engine:
         with self._alone():
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
             order = self._reorder
-            other = shared_bytes(None, self._strings, order) + (0 if order is None else batch.nbytes)
-            self._memory.check_batch(batch, self._ring, 0 if order is None else order.held_events, other, origin)
+            held = 0 if order is None else order.held_events
+            if not self._memory.has_room(len(batch), self._ring, held, self._beside(batch)):
+                self._forget_strings(batch)
+            self._memory.check_batch(len(batch), self._ring, held, self._beside(batch), origin)
             if self._reorder is not None:
                 return self._take(self._reorder.push(batch, origin, first_row, source))
             if source is not None:
@@ -205,14 +208,19 @@ class Engine:
         with self._alone():
             return self._kernels.wait(parse_duration(timeout))
 
+    def _beside(self, batch: EventBatch) -> int:
+        """Bytes held beside the ring and the partial matches, when the batch has been taken."""
+        held = 0 if self._reorder is None else batch.nbytes
+        return shared_bytes(None, self._strings, self._reorder) + held
+
     def _take(self, batch: EventBatch | None) -> Matches:
         """Match the events that are next in the stream, if there are any."""
         self._kernels.swap()
+        if batch is None:  # what is held back has grown
+            self._memory.divide(shared_bytes(self._ring, self._strings, self._reorder), self._position)
         found = no_matches(self._plans, self._returns) if batch is None else self._match(batch)
         if self._unused.due:
-            if self._time is not None:
-                self._sweep(self._time)
-            self._unused.forget(self._matchers, self._ring, self._reorder)
+            self._forget_strings()
         return self._memory.settle(found)
 
     def _match(self, batch: EventBatch) -> Matches:
@@ -222,7 +230,7 @@ class Engine:
                 other = shared_bytes(None, self._strings, self._reorder)
                 self._memory.make_room(ring, len(batch), other, position)
                 ring.append(batch)
-            self._memory.divide(shared_bytes(ring, self._strings, self._reorder))
+            self._memory.divide(shared_bytes(ring, self._strings, self._reorder), position)
             for number, matcher in enumerate(self._matchers):
                 live = matcher.lost
                 taken = matcher.process(batch, position, ring)
@@ -246,6 +254,12 @@ class Engine:
         """Position before which no live partial match needs an event."""
         needed = [matcher.first_needed for matcher in self._matchers]
         return min((position for position in needed if position is not None), default=self._position)
+
+    def _forget_strings(self, batch: EventBatch | None = None) -> None:
+        """Free the texts that nothing holds, not ``batch`` either."""
+        if self._time is not None:
+            self._sweep(self._time)
+        self._unused.forget(self._matchers, self._ring, self._reorder, batch)
 
     def _sweep(self, time: int) -> None:
         """Drop the partial matches whose window ends before ``time``, and the events that none needs."""

@@ -1,9 +1,9 @@
 """The memory limit of an engine: who may hold how much, and what happens to a query that needs more.
 
-What all queries share (event ring, strings, held and late events) is taken off first; the rest is divided equally, so
-that a query's share does not depend on what the others hold. A query that needs more loses its partial matches and sits
-out the rest of the batch; the others go on. The error comes when the batch is done and carries the matches that were
-found.
+What all queries share (event ring, strings, held and late events) and what they hold when empty is taken off first; the
+rest is divided equally, so that a query's share does not depend on what the others hold. A query that needs more loses
+its partial matches and sits out the rest of the batch; the others go on. The error comes when the batch is done and
+carries the matches that were found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fastcep._core.match import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.errors import MemoryLimitError, OverLimit, ValidationError
-from fastcep.events import EventBatch, EventRing, parse_size
+from fastcep.events import EventRing, parse_size
 
 __all__ = ["MemoryLimit"]
 
@@ -29,6 +29,8 @@ class MemoryLimit:
         ``"raise"``.
     matchers, names
         The queries' matchers, and the queries' names.
+    shared
+        Bytes that the empty engine holds for all of them.
 
     Raises
     ------
@@ -37,7 +39,7 @@ class MemoryLimit:
     """
 
     def __init__(
-        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str]
+        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str], shared: int
     ) -> None:
         try:
             self.bytes = None if limit is None else parse_size(limit)
@@ -49,20 +51,30 @@ class MemoryLimit:
         self._matchers = tuple(matchers)
         self._names = tuple(names)
         self._over: list[OverLimit] = []
-        empty = sum(matcher.nbytes for matcher in self._matchers)
-        if self.bytes is not None and self.bytes < 2 * empty:
+        self._out_of_memory = False
+        self._empty = tuple(matcher.nbytes for matcher in self._matchers)
+        empty = sum(self._empty)
+        least = shared + 2 * empty
+        if self.bytes is not None and self.bytes < least:
             raise ValidationError(
-                f"memory_limit={limit!r} is too small: these queries hold {empty:,} bytes without any partial match; "
-                f"give at least {2 * empty:,}"
+                f"memory_limit={limit!r} is too small: these queries hold {shared + empty:,} bytes without any "
+                f"partial match; give at least {least:,}"
             )
 
-    def check_batch(self, batch: EventBatch, ring: EventRing | None, held: int, other: int, origin: str) -> None:
+    def has_room(self, events: int, ring: EventRing | None, held: int, other: int) -> bool:
+        """Whether `check_batch` would let the batch pass."""
+        return self.bytes is None or self._needed(events, ring, held, other) <= self.bytes
+
+    def _needed(self, events: int, ring: EventRing | None, held: int, other: int) -> int:
+        return sum(self._empty) + other + (0 if ring is None else ring.bytes_with(held + events))
+
+    def check_batch(self, events: int, ring: EventRing | None, held: int, other: int, origin: str) -> None:
         """Refuse a batch for which there would be no room even without partial matches.
 
         Parameters
         ----------
-        batch, ring
-            The batch, and where the engine keeps events (None: nowhere).
+        events, ring
+            How many the batch has, and where the engine keeps them (None: nowhere).
         held
             Events held back, which may be matched together with the batch.
         other
@@ -75,10 +87,10 @@ class MemoryLimit:
         MemoryLimitError
             Nothing of the batch has been taken.
         """
-        needed = other + (0 if ring is None else ring.bytes_with(held + len(batch)))
-        if self.bytes is not None and needed > self.bytes:
+        if self.bytes is not None and not self.has_room(events, ring, held, other):
+            needed = self._needed(events, ring, held, other)
             raise MemoryLimitError(
-                f"{origin}: no room for {len(batch):,} more events: with {held:,} held back they need {needed:,} "
+                f"{origin}: no room for {events:,} more events: with {held:,} held back they need {needed:,} "
                 f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken",
                 "Give smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
             )
@@ -92,31 +104,30 @@ class MemoryLimit:
             needed = [matcher.first_needed for matcher in self._matchers]
             oldest = min((at for at in needed if at is not None), default=position)
             ring.reclaim(oldest)
-            if self.bytes is None or oldest == position or ring.bytes_with(len(ring) + count) + other <= self.bytes:
+            if oldest == position or self.has_room(len(ring) + count, ring, 0, other):
                 return
             number = needed.index(oldest)
             self._over.append(OverLimit(self._names[number], position, self._matchers[number].live))
             self._matchers[number].drop()
 
-    def divide(self, shared: int) -> None:
-        """Give every query its share of what is left beside ``shared`` bytes."""
-        if self.bytes is not None:
-            for matcher in self._matchers:
-                matcher.set_limit((self.bytes - shared) // len(self._matchers))
+    def divide(self, shared: int, position: int) -> None:
+        """Give every query its share of what is left beside ``shared`` bytes; one that holds more gives way.
+
+        ``position`` is that of the next event.
+        """
+        if self.bytes is None:
+            return
+        share = (self.bytes - shared - sum(self._empty)) // len(self._matchers)
+        for name, matcher, empty in zip(self._names, self._matchers, self._empty, strict=True):
+            matcher.set_limit(empty + share)
+            if matcher.nbytes > empty + share:
+                if matcher.live:
+                    self._over.append(OverLimit(name, position, matcher.live))
+                matcher.drop()
 
     def gave_up(self, number: int, position: int, dropped: int) -> None:
-        """Note that a matcher found no memory for the event at ``position``.
-
-        Raises
-        ------
-        MemoryError
-            If it was the machine's memory.
-        """
-        if not self._matchers[number].refused:
-            raise MemoryError(
-                f"no memory for the partial matches of query {self._names[number]!r}; they were dropped. "
-                "Set memory_limit, shorten the window or narrow the conditions"
-            )
+        """Note that a matcher found no memory for the event at ``position``."""
+        self._out_of_memory |= not self._matchers[number].refused
         self._over.append(OverLimit(self._names[number], position, dropped))
 
     def settle(self, found: Matches) -> Matches:
@@ -130,13 +141,17 @@ class MemoryLimit:
         if not self._over:
             return found
         over, self._over = tuple(self._over), []
+        reason, advice = f"over memory_limit={self.bytes or 0:,} bytes", "Raise the limit"
+        if self._out_of_memory:
+            reason, advice = "the machine has no more memory", "Set memory_limit"
+            self._out_of_memory = False
         told = ", ".join(
             f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over
         )
         raise MemoryLimitError(
-            f"over memory_limit={self.bytes:,} bytes: {told}",
+            f"{reason}: {told}",
             "The other queries took the whole batch, and the matches found are in the error's .matches; the engine can "
-            "go on. Raise the limit, shorten the window or narrow the conditions",
+            f"go on. {advice}, shorten the window or narrow the conditions",
             found,
             over,
         )

@@ -323,9 +323,7 @@ class Reorderer:
     def mark_codes(self, marks: npt.NDArray[np.uint8]) -> None:
         """Set ``marks[c]`` for every string code c of an event that is held or waits."""
         for batch in (*(run.events for run in self._runs), *self._late):
-            for column, values in zip(batch.schema.columns, batch.columns, strict=True):
-                if column.dtype == "string":
-                    marks[values] = 1
+            batch.mark_codes(marks)
 
     @property
     def may_idle(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastcep._core.match import Matcher
 from fastcep.engine.reorder import Reorderer
-from fastcep.events import EventRing, Schema, StringTable
+from fastcep.events import EventBatch, EventRing, Schema, StringTable
 
 __all__ = ["UnusedStrings"]
 
@@ -38,10 +38,18 @@ class UnusedStrings:
         """Whether there are enough strings to look through them."""
         return len(self._strings) > self._due
 
-    def forget(self, matchers: Sequence[Matcher], ring: EventRing | None, order: Reorderer | None) -> None:
-        """Free the codes that no partial match, no event in the ring or held back, and no literal holds."""
+    def forget(
+        self,
+        matchers: Sequence[Matcher],
+        ring: EventRing | None,
+        order: Reorderer | None,
+        batch: EventBatch | None = None,
+    ) -> None:
+        """Free the codes that no partial match, no event in the ring, held back or in ``batch``, and no literal holds."""
         marks = np.zeros(self._strings.limit, np.uint8)
         marks[: self._literals] = 1
+        if batch is not None:
+            batch.mark_codes(marks)
         if order is not None:
             order.mark_codes(marks)
         for matcher in matchers:

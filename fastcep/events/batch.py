@@ -137,6 +137,12 @@ class EventBatch:
         arrays = (self.time, self.type, self.sequence, *self.columns, *self.nulls)
         return sum(array.nbytes for array in arrays if array is not None)
 
+    def mark_codes(self, marks: npt.NDArray[np.uint8]) -> None:
+        """Set ``marks[c]`` for every string code c of the events."""
+        for column, values in zip(self.schema.columns, self.columns, strict=True):
+            if column.dtype == "string":
+                marks[values] = 1
+
     def row(self, index: int) -> int:
         """Give the number, after that of the first row, of the row that the event at `index` was read from."""
         return index if self.rows is None else int(self.rows[index])

@@ -124,5 +124,8 @@ class StringTable:
                 self._text_bytes -= sys.getsizeof(text)
                 self._free.append(code)
                 forgotten += 1
-        self._free.sort(reverse=True)
+        # A dict and a list keep their room when they empty.
+        self._codes = dict(self._codes)
+        del self._texts[max(self._codes.values(), default=-1) + 1 :]
+        self._free = sorted((code for code in self._free if code < len(self._texts)), reverse=True)
         return forgotten

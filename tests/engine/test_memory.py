@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from fastcep.events import parse_size
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "ABC"}, type="type")
 LARGE = "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.v < c.v WITHIN 1h"
 KLEENE = "PATTERN SEQ(A a, B+ b[], C c) WHERE a.k = b[i].k AND a.k = c.k WITHIN 1h"
+TEXTS = fc.Schema({name: {"k": "int64", "v": "int64", "s": "string"} for name in "ABCD"}, type="type")
 SMALL = "PATTERN SEQ(A a, C c) WHERE a.k = c.k WITHIN 10us"
 
 
@@ -223,3 +225,87 @@ def test_resident_memory_stays_within_the_limit() -> None:
     assert tiny["errors"] and large["errors"]
     assert large["held"] <= limit
     assert large["grown"] - tiny["grown"] <= limit * 1.05
+
+
+def events(kind: str, start: int, rows: int, text: str | None = None) -> pa.Table:
+    keys = np.arange(start, start + rows)
+    texts = [text] * rows if text else [f"text {key}" for key in keys]
+    return pa.table({"type": [kind] * rows, "k": keys, "v": keys, "s": texts, "ts": keys * 100})
+
+
+def test_a_query_that_does_nothing_gives_way_when_the_ring_grows() -> None:
+    text = "PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 1h RETURN a.v AS v"
+    engine = fc.Engine(fc.parse(text, TEXTS, name="q"), memory_limit="2MB")
+    engine.process(events("A", 0, 5_000, "x"))
+    over = []
+    for number in range(1, 12):
+        try:
+            engine.process(events("D", number * 5_000, 5_000, "x"))
+        except MemoryLimitError as error:
+            over += error.over
+            assert error.matches is not None
+        assert engine.metrics()["memory_bytes"] <= 2_000_000
+    assert [(item.query, item.dropped) for item in over] == [("q", 5_000)]
+    assert engine.metrics()["events"] == 60_000
+
+
+def test_a_query_gives_way_to_events_held_back() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1h", TEXTS), allowed_lateness="1ms", memory_limit="650kB")
+    over = []
+    for number in range(22):
+        late = 0 if number < 12 else 10**6  # nothing from then on is released
+        try:
+            engine.process(events("A", late + number * 500, 500, "x"))
+        except MemoryLimitError as error:
+            assert error.matches is not None
+            over += [item.dropped for item in error.over]
+        assert engine.metrics()["memory_bytes"] <= 650_000
+    assert over == [6_000]
+
+
+def test_strings_that_nothing_holds_make_room() -> None:
+    engine = fc.Engine(fc.parse(SMALL, TEXTS), memory_limit="1MB")
+    for number in range(30):
+        engine.process(events("D", number * 1_000, 1_000))
+        assert engine.metrics()["memory_bytes"] <= 1_000_000
+    with pytest.raises(MemoryLimitError, match="nothing of the batch was taken"):
+        engine.process(events("D", 30_000, 20_000))
+    engine.process(events("D", 50_000, 1_000))
+    assert engine.metrics()["strings"] < 2_000 and engine.metrics()["memory_bytes"] <= 1_000_000
+
+
+def test_output_that_was_withdrawn_is_given_back() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WITHIN 1ms", TEXTS), memory_limit=450_000)
+    empty = engine.metrics()["memory_by_query"]
+    engine.process(events("A", 0, 8_000, "x"))
+    with pytest.raises(MemoryLimitError) as caught:
+        engine.process(events("B", 8_000, 1, "x"))
+    assert len(caught.value.matches) == 0
+    engine.flush()
+    assert engine.metrics()["memory_by_query"] == empty
+
+
+@pytest.mark.parametrize("text", [LARGE, KLEENE, SMALL, "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k WITHIN 10us"])
+def test_the_bytes_add_up(text: str) -> None:
+    """Keys, rows and what an empty query holds are all, and nothing is left at the end."""
+    engine = fc.Engine(query(text.replace("1h", "3us"), "q"))
+    (matcher,) = engine._matchers
+    empty, rest = matcher.nbytes, matcher.nbytes - matcher.key_bytes - matcher.row_bytes
+    for batch in stream(3):
+        engine.process(batch)
+        assert matcher.nbytes == matcher.key_bytes + matcher.row_bytes + rest or text == KLEENE
+    engine.advance(10**12)
+    assert matcher.keys == matcher.rows_stored == matcher.live == 0
+    engine.flush()
+    assert matcher.nbytes == empty
+
+
+def test_keys_that_are_gone_leave_no_room_behind() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, C c) WHERE a.k = c.k WITHIN 1ms", TEXTS))
+    engine.process(events("A", 0, 100_000, "x").set_column(4, "ts", pa.array(np.zeros(100_000, np.int64))))
+    (matcher,) = engine._matchers
+    large = matcher.key_bytes
+    engine.process(events("A", 20_000, 3, "x"))
+    engine.advance(20_003 * 100)
+    assert matcher.keys == 3
+    assert matcher.key_bytes < 2_000 < large

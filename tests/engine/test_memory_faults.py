@@ -1,0 +1,135 @@
+"""Under limits in small steps every allocation is refused once: what is found is true, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+
+import fastcep as fc
+from fastcep.engine.matches import Matches
+from fastcep.errors import MemoryLimitError
+
+TEXTS = fc.Schema({name: {"k": "int64", "v": "int64", "s": "string"} for name in "ABCD"}, type="type")
+FAULTS = {  # several queries of an engine; a stream of A, B and C fills the budget at every place sooner or later
+    "joins": ["PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.v < c.v WITHIN 1ms"],
+    "returns": ["PATTERN SEQ(A a, B b, C c) WHERE a.s = b.s WITHIN 1ms RETURN a.s AS s, b.v + c.v AS v"],
+    "forall": ["PATTERN SEQ(A a, B+ b[], C c) WHERE a.k = b[i].k AND b[i].v <= b[i+1].v WITHIN 1ms"],
+    "optional": ["PATTERN SEQ(A? a, B b, C? c) WHERE a.k = b.k AND b.v < c.v WITHIN 200 EVENTS"],
+    "first": [
+        "PATTERN SEQ(A+ a[], (B|C) b) WHERE a[i].k = b.k AND a[i].v < a[i+1].v WITHIN 1ms RETURN COUNT(a[].v) AS n"
+    ],
+    "several": [
+        "PATTERN SEQ(A a, C c) WHERE a.k = c.k WITHIN 10us",
+        "PATTERN SEQ(A a, A b, C c) WHERE a.s = b.s AND b.v < c.v WITHIN 1ms RETURN c.s AS s",
+        "PATTERN SEQ(A a, B+ b[], C c) WHERE a.k = b[i].k AND a.k = c.k WITHIN 1ms",
+    ],
+}
+
+
+def dense(rows: int, start: int, seed: int) -> dict[str, Any]:
+    draw = np.random.default_rng(seed)
+    return {
+        "type": draw.choice(list("ABC"), rows, p=[0.5, 0.4, 0.1]),
+        "k": draw.integers(0, 12, rows),
+        "v": np.where(draw.random(rows) < 0.1, np.nan, draw.integers(0, 4, rows)),
+        "s": draw.choice([None, *(f"text {n}" for n in range(20))], rows),
+        "ts": start + np.arange(rows) * 500,
+    }
+
+
+def pause() -> pa.Table:
+    """As many events as no window holds, which no query binds."""
+    return arrow(dense(200, 10**8, 3) | {"type": ["D"] * 200})
+
+
+def cut(data: dict[str, Any], size: int) -> list[dict[str, Any]]:
+    return [{key: values[at : at + size] for key, values in data.items()} for at in range(0, len(data["ts"]), size)]
+
+
+def arrow(data: dict[str, Any]) -> pa.Table:
+    values = {key: pa.array(value) for key, value in data.items()}
+    return pa.table(values | {"v": pa.array(data["v"], pa.int64(), from_pandas=True)})
+
+
+def counted(found: Matches, name: str) -> Counter[str]:
+    return Counter(str(row) for row in found.query(name).to_arrow().to_pylist())
+
+
+def engine_of(name: str, **options: Any) -> fc.Engine:
+    return fc.Engine([fc.parse(text, TEXTS, name=f"q{n}") for n, text in enumerate(FAULTS[name])], **options)
+
+
+@cache
+def truth(name: str, rows: int) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]], int]:
+    """The matches of a dense segment and of one long after it, and the most bytes that were held."""
+    engine = engine_of(name)
+    parts: list[dict[str, Counter[str]]] = []
+    most = 0
+    for segment in (dense(rows, 0, 1), dense(15, 10**9, 2)):
+        total: dict[str, Counter[str]] = {}
+        for data in cut(segment, 20):
+            found = engine.process(arrow(data))
+            most = max(most, engine.metrics()["memory_bytes"])
+            for query in found.counts():
+                total[query] = total.get(query, Counter()) + counted(found, query)
+        parts.append(total)
+        if len(parts) == 1:
+            engine.process(pause())
+    return parts[0], parts[1], most
+
+
+def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
+    """Run an engine under a limit and compare; returns whether there was an error."""
+    first, second, _ = truth(name, rows)
+    engine = engine_of(name, memory_limit=limit)
+    empty = engine.metrics()["memory_by_query"]
+    errors = 0
+    total: dict[str, Counter[str]] = {query: Counter() for query in first}
+    for data in cut(dense(rows, 0, 1), size):
+        try:
+            found = engine.process(arrow(data))
+        except MemoryLimitError as error:
+            errors += 1
+            assert all(item.dropped >= 0 for item in error.over)
+            if error.matches is None:
+                continue
+            found = error.matches
+        for query in first:
+            total[query] += counted(found, query)
+        assert engine.metrics()["memory_bytes"] <= limit
+    for query in first:
+        assert not total[query] - first[query]
+        assert errors or total[query] == first[query]
+    # what comes beyond the window is found as if nothing had been
+    again: dict[str, Counter[str]] = {query: Counter() for query in first}
+    engine.process(pause())
+    at = engine.metrics()["events"] - 200
+    for data in cut(dense(15, 10**9, 2), 20):
+        found = engine.process(arrow(data))
+        for query in first:
+            again[query] += counted(found, query)
+    if at == rows:  # else events have other numbers
+        assert again == second
+    assert {query: sum(found.values()) for query, found in again.items()} == {
+        query: sum(found.values()) for query, found in second.items()
+    }
+    engine.flush()
+    assert engine.metrics()["memory_by_query"] == empty
+    return errors > 0
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_wherever_the_memory_ends(name: str) -> None:
+    """Limits in small steps refuse an allocation at every place, one after the other."""
+    metrics = engine_of(name).metrics()
+    least = metrics["memory_bytes"] + sum(metrics["memory_by_query"].values())
+    most = truth(name, 240)[2]
+    steps = max(4, settings().max_examples // 20)
+    errors = [check_limit(name, int(limit), 60, 240) for limit in np.linspace(least, 2 * most, steps)]
+    assert any(errors) and not check_limit(name, 10 * most, 60, 240)
