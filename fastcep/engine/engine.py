@@ -106,7 +106,8 @@ class Engine:
             for query in built
         )
         shared = shared_bytes(self._ring, self._strings, self._reorder)
-        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, [query.name for query in built], shared)
+        names = [query.name for query in built]
+        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names, shared)
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None

@@ -45,7 +45,7 @@ class UnusedStrings:
         order: Reorderer | None,
         batch: EventBatch | None = None,
     ) -> None:
-        """Free the codes that no partial match, no event in the ring, held back or in ``batch``, and no literal holds."""
+        """Free the codes that no partial match, no event in the ring, held back or in ``batch``, no literal holds."""
         marks = np.zeros(self._strings.limit, np.uint8)
         marks[: self._literals] = 1
         if batch is not None:

@@ -1,0 +1,115 @@
+# The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+
+from fastcep._core.memory cimport Budget
+from fastcep._core.predicate cimport Code, Input, Machine
+from fastcep._core.stage cimport Stage
+from fastcep._core.starts cimport Starts
+from fastcep._core.store cimport Bucket, Index, Source, column_of
+from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State
+from fastcep._core.vectors cimport Vec
+
+cdef enum:              # kinds of program inputs, as in predicate.code_new
+    ROW
+    EVENT
+    OUT
+    ELEM
+
+cdef enum:              # event columns that are not of the schema
+    COLUMN_TIME = -1
+    COLUMN_SEQ = -2
+    COLUMN_TYPE = -3
+    COLUMN_COMPUTED = -4
+
+
+cdef struct Core:
+    int n_members            # the plan, see tables.pxd
+    int n_indexes
+    int n_columns
+    int n_foralls
+    int bound
+    int window_kind
+    int64_t window
+    uint64_t* type_members
+    int64_t* type_codes
+    Code* locals
+    uint8_t* has_local
+    Column* columns
+    Edge* edges
+    State* states
+    IndexInfo* infos
+    ForAll* foralls
+    Index* indexes           # rows, and the first events under which they live
+    Starts starts
+    Stage stage
+    Machine* vm
+    Input* inputs            # scratch: of a program
+    int64_t* key             # scratch: the words of one key
+    Source* outputs          # scratch: where the outputs of new rows are,
+    Source* words            # the words of their keys
+    Source* row              # and all words of the rows
+    int64_t ring_mask        # event ring, for for-all conditions
+    const uint16_t* ring_type
+    Vec* out_values          # output, per member
+    Vec* out_lengths
+    Vec detected             # output: events that complete matches, and how many each
+    Vec detected_counts
+    Vec* chains              # scratch: elements of a Kleene member
+    int64_t emitted          # matches of the current event
+    int64_t events           # counters, see Engine.metrics
+    int64_t relevant
+    int64_t rows_visited
+    int64_t rows_created
+    int64_t matches
+    int64_t peak
+    int64_t lost             # live partial matches dropped for want of memory
+    int64_t next_birth
+    int64_t event_birth      # next_birth when the current event came
+    int64_t sweep_at         # bytes of the indexes
+    int64_t swept            # bytes left by the last sweep
+    Budget budget
+    bint failed              # out of memory, see give_up
+
+
+cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:
+    """Inputs of a program over event columns, as columns of the chunk."""
+    cdef int j
+    cdef Column* column
+    for j in range(program.n_inputs):
+        column = core.columns + program.input_number[j]
+        core.inputs[j].data = column.data
+        core.inputs[j].nulls = column.null
+        core.inputs[j].bits = NULL
+        core.inputs[j].stride = 1
+
+
+cdef inline void row_inputs(Core* core, const Code* program, int number_of_index, const Bucket* bucket, int first,
+                            int k) noexcept nogil:
+    """Inputs of an edge program: row registers from row ``first`` on, values of event ``k`` broadcast."""
+    cdef int j, number
+    cdef Column* column
+    cdef Index* index = core.indexes + number_of_index
+    for j in range(program.n_inputs):
+        number = program.input_number[j]
+        if program.input_kind[j] == EVENT:
+            column = core.columns + number
+            core.inputs[j].data = column.data + k
+            core.inputs[j].nulls = NULL if column.null == NULL else column.null + k
+            core.inputs[j].bits = NULL
+            core.inputs[j].stride = 0
+        else:
+            core.inputs[j].data = column_of(index, bucket, 1 + number) + first
+            core.inputs[j].nulls = NULL
+            core.inputs[j].bits = column_of(index, bucket, 0) + first
+            core.inputs[j].bit = number
+            core.inputs[j].stride = 1
+
+
+cdef inline void count_row(Core* core, int64_t j) noexcept nogil:
+    """Account for staged row ``j``, which is a live partial match now."""
+    core.next_birth += 1
+    core.rows_created += 1
+    core.starts.rows[core.stage.start[j] & core.starts.mask] += 1
+    core.starts.live += 1
+    if core.starts.live > core.peak:
+        core.peak = core.starts.live

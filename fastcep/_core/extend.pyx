@@ -1,0 +1,343 @@
+# cython: language_level=3
+"""Bind an event along one edge: begin a partial match, or extend those of a bucket.
+
+Children are *staged*, or, where the edge's target allows it, stored or emitted at once, read where their words are.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memchr, memset
+
+from fastcep._core.commit cimport emit_rows
+from fastcep._core.core cimport Core, row_inputs
+from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.stage cimport Stage, stage_grow
+from fastcep._core.starts cimport count_rows, gather_starts, start_of
+from fastcep._core.store cimport (
+    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert,
+)
+from fastcep._core.tables cimport Column, Edge, IndexInfo, State
+from fastcep._core.vectors cimport fill, gather
+
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
+
+cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil:
+    """Stage the row of a match that begins with event ``k``."""
+    cdef Edge* edge = core.edges + e
+    cdef Stage* stage = &core.stage
+    cdef Column* column
+    cdef int64_t ordinal
+    cdef int j
+    cdef uint8_t keep[1]
+    if edge.has_predicate:
+        keep[0] = 1
+        row_inputs(core, &edge.predicate, 0, NULL, 0, k)
+        if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
+            return
+    if core.states[edge.target].only_stores and not edge.has_outputs:
+        store_start(core, edge, k, position, time)
+        return
+    ordinal = start_of(&core.starts, time, position)
+    if ordinal < 0:
+        core.failed = True
+        return
+    stage.start[0] = ordinal
+    stage.birth[0] = -1
+    stage.edge[0] = e
+    for j in range(edge.target + 1):
+        stage.bind[j][0] = -1
+    for j in range(edge.n_copies):
+        column = core.columns + edge.copy_number[j]
+        stage.out[edge.copy_output[j]][0] = column.data[k]
+        stage.out_null[edge.copy_output[j]][0] = column.null != NULL and column.null[k]
+    if edge.has_outputs:
+        row_inputs(core, &edge.outputs, 0, NULL, 0, k)
+        run(core.vm, &edge.outputs, core.inputs, NULL, 1, NULL, stage.out, stage.out_null, 0)
+    stage.size = 1
+
+
+cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int64_t time) noexcept nogil:
+    """Store the row of a match that begins with event ``k`` in the target's only index; all its outputs are copies."""
+    cdef State* state = core.states + edge.target
+    cdef IndexInfo* info = core.infos + state.indexes[0]
+    cdef Index* index = core.indexes + state.indexes[0]
+    cdef Column* column
+    cdef Bucket* bucket
+    cdef int64_t* key = core.key
+    cdef int64_t* to
+    cdef int64_t ordinal, number, row, nulls = 0
+    cdef int c
+    for c in range(info.n_keys):
+        column = core.columns + edge.copy_number[info.keys[c]]
+        if column.null != NULL and column.null[k]:
+            return
+        key[c] = column.data[k]
+    ordinal = start_of(&core.starts, time, position)
+    number = find(index, key)
+    if number < 0:
+        number = find_or_add(index, key)
+    row = -1 if ordinal < 0 or number < 0 else append(index, number, core.starts.first)
+    if row < 0:
+        core.failed = True
+        return
+    bucket = bucket_at(index, number)
+    to = bucket.data + row * index.fixed
+    to[0] = ordinal
+    if state.birth >= 0:
+        to[state.birth] = core.next_birth
+    for c in range(core.bound, edge.target + 1):
+        to[state.bind + c - core.bound] = position if c == edge.target else -1
+    for c in range(state.registers):
+        column = core.columns + edge.copy_number[c]
+        column_of(index, bucket, 1 + c)[row] = column.data[k]
+        if column.null != NULL:
+            nulls |= <int64_t>(<uint64_t>column.null[k] << c)
+    if state.columns > 0:
+        column_of(index, bucket, 0)[row] = nulls
+    core.next_birth += 1
+    core.rows_created += 1
+    core.starts.rows[ordinal & core.starts.mask] += 1
+    core.starts.live += 1
+    if core.starts.live > core.peak:
+        core.peak = core.starts.live
+
+
+cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil:
+    """Make a child of every row of the edge's index that event ``k`` extends: staged, or stored or emitted at once."""
+    cdef Edge* edge = core.edges + e
+    cdef Index* index = core.indexes + edge.index
+    cdef State* source = core.states + edge.source
+    cdef State* target = core.states + edge.target
+    cdef Column* column
+    cdef Bucket* bucket
+    cdef int64_t* key = core.key
+    cdef int64_t number, fixed, live_from = core.starts.first
+    cdef const int64_t* start
+    cdef int32_t rows[CHUNK]
+    cdef uint8_t keep[CHUNK]
+    cdef int j, i, n, m, first, end, dead = 0
+    for j in range(edge.n_probe):
+        column = core.columns + edge.probe[j]
+        if column.null != NULL and column.null[k]:
+            return
+        key[j] = column.data[k]
+    if index.n_buckets == 0:
+        return
+    number = find(index, key)
+    if number < 0:
+        return
+    bucket = bucket_at(index, number)
+    fixed = source.fixed
+    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
+        bucket.head += 1
+    end = bucket.size
+    if source.birth >= 0:  # rows that this very event made stand at the end
+        while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
+            end -= 1
+    core.rows_visited += end - bucket.head
+    first = bucket.head
+    while first < end:
+        m = min(CHUNK, end - first)
+        n = 0
+        start = bucket.data + first * fixed
+        if edge.has_predicate:
+            for i in range(m):
+                keep[i] = start[i * fixed] >= live_from
+            row_inputs(core, &edge.predicate, edge.index, bucket, first, k)
+            if run(core.vm, &edge.predicate, core.inputs, NULL, m, keep, NULL, NULL, 0) > 0:
+                for i in range(m):
+                    rows[n] = i
+                    n += keep[i]
+        elif source.first:  # the dead are all before head
+            n = m
+        else:
+            for i in range(m):
+                rows[n] = i
+                n += start[i * fixed] >= live_from
+            dead += m - n
+        if n > 0:
+            if target.only_accepts:
+                emit_rows(core, edge, bucket, first, NULL if n == m else rows, n, position)
+            elif target.only_stores:
+                store_rows(core, edge, bucket, first, NULL if n == m else rows, n, k, position)
+            else:
+                stage_rows(core, e, bucket, first, NULL if n == m else rows, n, k)
+            if core.failed:
+                return
+        first += m
+    if dead > (bucket.size - bucket.head) // 2 and dead > 8:
+        compact(index, bucket, live_from)
+
+
+cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const int32_t* rows, int n,
+                     int k) noexcept nogil:
+    """Stage a child for ``n`` rows of a bucket: ``rows`` counted from row ``first`` (NULL = all of them)."""
+    cdef Edge* edge = core.edges + e
+    cdef State* source = core.states + edge.source
+    cdef Stage* stage = &core.stage
+    cdef Column* column
+    cdef Index* index = core.indexes + edge.index
+    cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
+    cdef const int64_t* bits
+    cdef int64_t size = stage.size
+    cdef uint8_t* null
+    cdef int i, j, o, r
+    if size + n > stage.capacity and stage_grow(stage, size + n) < 0:
+        core.failed = True
+        return
+    gather(stage.start + size, from_, source.fixed, rows, n)
+    for i in range(n):
+        stage.edge[size + i] = e
+    if source.birth >= 0:
+        gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
+    if core.bound:
+        gather_starts(stage.bind[0] + size, &core.starts, stage.start + size, 1, NULL, n)
+    for j in range(core.bound, edge.source + 1):
+        gather(stage.bind[j] + size, from_ + source.bind + j - core.bound, source.fixed, rows, n)
+    for j in range(edge.source + 1, edge.target + 1):
+        fill(stage.bind[j] + size, -1, n)
+    for j in range(edge.n_copies):
+        o = edge.copy_output[j]
+        r = edge.copy_number[j]
+        null = stage.out_null[o] + size
+        if edge.copy_from_row[j]:
+            gather(stage.out[o] + size, column_of(index, bucket, 1 + r) + first, 1, rows, n)
+            bits = column_of(index, bucket, 0) + first
+            for i in range(n):
+                null[i] = (bits[i if rows == NULL else rows[i]] >> r) & 1
+        else:
+            column = core.columns + r
+            fill(stage.out[o] + size, column.data[k], n)
+            memset(null, column.null != NULL and column.null[k], n)
+    if edge.has_outputs:
+        row_inputs(core, &edge.outputs, edge.index, bucket, first, k)
+        run(core.vm, &edge.outputs, core.inputs, rows, n, NULL, stage.out, stage.out_null, size)
+    stage.size = size + n
+
+
+cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int k,
+                     int64_t position) noexcept nogil:
+    """Store a child for ``n`` rows of a bucket (as for ``_stage_rows``) in the target's only index.
+
+    Nothing is staged: the new rows are read where they are, but what has to be gathered or computed.
+    """
+    cdef State* state = core.states + edge.target
+    cdef State* source = core.states + edge.source
+    cdef Stage* stage = &core.stage
+    cdef IndexInfo* info = core.infos + state.indexes[0]
+    cdef Index* index = core.indexes + state.indexes[0]
+    cdef Source* outputs = core.outputs
+    cdef Source* row = core.row
+    cdef Column* column
+    cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
+    cdef int64_t absent = -1, none = 0, stored, j
+    cdef int c, o
+    FC_CHECK(n <= stage.capacity)
+    for c in range(edge.n_copies):
+        o = edge.copy_output[c]
+        if edge.copy_from_row[c]:
+            register_source(core, outputs + o, edge, bucket, first, rows, n, edge.copy_number[c], o)
+        else:
+            column = core.columns + edge.copy_number[c]
+            outputs[o].data = column.data + k
+            outputs[o].step = 0
+            outputs[o].null = column.null + k if column.null != NULL and column.null[k] else NULL
+            outputs[o].null_step = 0
+    if edge.has_outputs:
+        row_inputs(core, &edge.outputs, edge.index, bucket, first, k)
+        run(core.vm, &edge.outputs, core.inputs, rows, n, NULL, stage.out, stage.out_null, 0)
+        for c in range(edge.n_computed):
+            o = edge.computed[c]
+            outputs[o].data = stage.out[o]
+            outputs[o].step = 1
+            outputs[o].null = stage.out_null[o] if memchr(stage.out_null[o], 1, n) != NULL else NULL
+            outputs[o].null_step = 1
+    for c in range(info.n_keys):
+        core.words[c] = outputs[info.keys[c]]
+    word_source(core, row, from_, source.fixed, rows, n, stage.start)
+    for c in range(core.bound, edge.target + 1):
+        o = state.bind + c - core.bound
+        if c <= edge.source:
+            word_source(core, row + o, from_ + source.bind + c - core.bound, source.fixed, rows, n, stage.bind[c])
+        else:
+            row[o].data = &position if c == edge.target else &absent
+            row[o].step = 0
+    if state.birth >= 0:
+        for j in range(n):
+            stage.birth[j] = core.next_birth + j
+        row[state.birth].data = stage.birth
+        row[state.birth].step = 1
+    if state.columns > 0:
+        row[state.fixed].data = &none
+        row[state.fixed].step = 0
+        for c in range(state.registers):
+            row[state.fixed + 1 + c] = outputs[c]
+            if outputs[c].null != NULL:
+                row[state.fixed].data = stage.nulls
+                row[state.fixed].step = 1
+        if row[state.fixed].step:
+            null_words(core, state, n)
+    stored = insert(index, core.words, row, n, core.starts.first)
+    if stored < 0:
+        core.failed = True
+        return
+    core.next_birth += n
+    core.rows_created += stored
+    core.starts.live += stored
+    if stored == n:
+        count_rows(&core.starts, row[0].data, row[0].step, n)
+    elif stored > 0:
+        count_keyed(core, index.words, row, n)
+    if core.starts.live > core.peak:
+        core.peak = core.starts.live
+
+
+cdef void count_keyed(Core* core, int words, const Source* start, int64_t n) noexcept nogil:
+    """Count the new rows under their starts, but those with a null key word."""
+    cdef int64_t j
+    cdef int w
+    for j in range(n):
+        for w in range(words):
+            if core.words[w].null != NULL and core.words[w].null[j * core.words[w].null_step]:
+                break
+        else:
+            core.starts.rows[start.data[j * start.step] & core.starts.mask] += 1
+
+
+cdef inline void word_source(Core* core, Source* out, const int64_t* data, int step, const int32_t* rows, int n,
+                             int64_t* scratch) noexcept nogil:
+    """Where a word of the chosen rows is: in the bucket, or gathered to ``scratch``."""
+    out.data = data
+    out.step = step
+    if rows != NULL:
+        gather(scratch, data, step, rows, n)
+        out.data = scratch
+        out.step = 1
+
+
+cdef inline void register_source(Core* core, Source* out, const Edge* edge, const Bucket* bucket, int first,
+                                 const int32_t* rows, int n, int register, int output) noexcept nogil:
+    """Where a register of the chosen rows is, as new output ``output``."""
+    cdef Index* index = core.indexes + edge.index
+    cdef const int64_t* bits = column_of(index, bucket, 0) + first
+    cdef uint8_t* null = core.stage.out_null[output]
+    cdef uint8_t found = 0
+    cdef int i
+    word_source(core, out, column_of(index, bucket, 1 + register) + first, 1, rows, n, core.stage.out[output])
+    for i in range(n):
+        null[i] = (bits[i if rows == NULL else rows[i]] >> register) & 1
+        found |= null[i]
+    out.null = null if found else NULL
+    out.null_step = 1
+
+
+cdef void null_words(Core* core, const State* state, int n) noexcept nogil:
+    """The null bits of the registers of ``n`` new rows, from ``outputs`` to ``stage.nulls``."""
+    cdef Source* item
+    cdef int c, i
+    memset(core.stage.nulls, 0, n * sizeof(int64_t))
+    for c in range(state.registers):
+        item = core.outputs + c
+        if item.null != NULL:
+            for i in range(n):
+                core.stage.nulls[i] |= <int64_t>(<uint64_t>item.null[i * item.null_step] << c)

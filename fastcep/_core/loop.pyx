@@ -1,0 +1,238 @@
+# cython: language_level=3
+"""The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See match.pyx for the whole."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.string cimport memset
+
+from fastcep._core.commit cimport commit
+from fastcep._core.core cimport (
+    COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
+)
+from fastcep._core.extend cimport begin, probe
+from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
+from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
+from fastcep._core.store cimport index_bytes, sweep
+from fastcep._core.tables cimport Column, State
+from fastcep._core.vectors cimport push, vec_free
+
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
+cdef enum:
+    SWEEP_BYTES = 1 << 20
+
+
+cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* types, const int64_t* seq,
+                            const int64_t** data, const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
+    """Take the events; returns how many, see ``process``."""
+    cdef uint64_t bits[CHUNK]
+    cdef int32_t relevant[CHUNK]
+    cdef uint64_t pending
+    cdef Py_ssize_t base = 0
+    cdef int m, k, r, n_relevant
+    while base < n:
+        m = <int>min(<Py_ssize_t>CHUNK, n - base)
+        n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
+                           data, null, base, m, position + base)
+        core.relevant += n_relevant
+        for r in range(n_relevant):
+            k = relevant[r]
+            expire(&core.starts, core.window_kind, core.window, time[base + k], position + base + k)
+            core.event_birth = core.next_birth
+            core.emitted = 0
+            pending = bits[k]
+            while pending and not core.failed:
+                bind(core, __builtin_ctzll(pending), k, position + base + k, time[base + k])
+                pending &= pending - 1
+            if core.emitted and not core.failed:
+                if push(&core.detected, position + base + k) < 0 or push(&core.detected_counts, core.emitted) < 0:
+                    core.failed = True
+                else:
+                    core.matches += core.emitted
+            if core.failed:
+                give_up(core)
+                core.events += base + k
+                return base + k
+        if sweep_is_due(core):
+            sweep_all(core)
+        base += m
+    core.events += n
+    expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
+    return n
+
+
+cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
+               const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
+                int64_t position) noexcept nogil:
+    """Event masks and event columns of a chunk; returns how many events are relevant (listed in ``relevant``)."""
+    cdef int i, k, c, n = 0, some
+    cdef uint64_t member
+    cdef Column* column
+    cdef int32_t rows[CHUNK]
+    cdef uint8_t keep[CHUNK]
+    cdef int64_t result[CHUNK]
+    cdef uint8_t result_null[CHUNK]
+    cdef int64_t* outputs[1]
+    cdef uint8_t* output_nulls[1]
+    for k in range(m):
+        bits[k] = core.type_members[types[k]]
+    for c in range(core.n_columns):
+        column = core.columns + c
+        if column.source >= 0:
+            column.data = data[column.source] + base
+            column.null = NULL if null[column.source] == NULL else null[column.source] + base
+            continue
+        column.null = NULL
+        column.data = column.values
+        if column.source == COLUMN_TIME:
+            column.data = time
+        elif column.source == COLUMN_SEQ:
+            if seq != NULL:
+                column.data = seq
+            else:
+                for k in range(m):
+                    column.values[k] = position + k
+        elif column.source == COLUMN_TYPE:
+            for k in range(m):
+                column.values[k] = core.type_codes[types[k]]
+    for i in range(core.n_members):
+        if not core.has_local[i]:
+            continue
+        member = <uint64_t>1 << i
+        some = 0
+        for k in range(m):
+            rows[some] = k
+            some += (bits[k] & member) != 0
+        if some == 0:
+            continue
+        event_inputs(core, core.locals + i)
+        memset(keep, 1, some)
+        if run(core.vm, core.locals + i, core.inputs, rows, some, keep, NULL, NULL, 0) == 0:
+            memset(keep, 0, some)
+        for k in range(some):
+            if not keep[k]:
+                bits[rows[k]] &= ~member
+    for k in range(m):
+        relevant[n] = k
+        n += bits[k] != 0
+    for c in range(core.n_columns):
+        column = core.columns + c
+        if column.source != COLUMN_COMPUTED:
+            continue
+        some = 0
+        for k in range(n):
+            rows[some] = relevant[k]
+            some += (bits[relevant[k]] & column.members) != 0
+        if some == 0:
+            continue
+        event_inputs(core, &column.program)
+        outputs[0] = result
+        output_nulls[0] = result_null
+        run(core.vm, &column.program, core.inputs, rows, some, NULL, outputs, output_nulls, 0)
+        for k in range(some):
+            column.values[rows[k]] = result[k]
+            column.nulls[rows[k]] = result_null[k]
+        column.null = column.nulls
+    return n
+
+
+cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
+    """Bind event ``k`` of the chunk to ``member`` in every way: stage, merge, commit."""
+    cdef State* state = core.states + member
+    cdef Stage* stage = &core.stage
+    cdef int e, parts = 0
+    cdef int64_t before, j
+    stage.size = 0
+    for e in range(state.first_edge, state.end_edge):  # a state that only stores or accepts stages (nearly) nothing
+        before = stage.size
+        if core.edges[e].source < 0:
+            begin(core, e, k, position, time)
+        else:
+            probe(core, e, k, position)
+        parts += stage.size > before
+        if core.failed:
+            return
+    if stage.size == 0:
+        return
+    if parts > 1:
+        if stage_merge(stage) < 0:
+            core.failed = True
+            return
+        for j in range(stage.size):
+            commit(core, member, stage.order[j], position)
+            if core.failed:
+                return
+    else:
+        for j in range(stage.size):
+            commit(core, member, j, position)
+            if core.failed:
+                return
+
+
+cdef inline bint sweep_is_due(Core* core) noexcept nogil:
+    """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
+    cdef int64_t total = 0, limit = core.budget.limit
+    cdef int i
+    for i in range(core.n_indexes):
+        total += index_bytes(core.indexes + i)
+    return total > core.sweep_at or (
+        core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
+
+
+cdef void sweep_all(Core* core) noexcept nogil:
+    cdef int i
+    cdef int64_t total = 0
+    for i in range(core.n_indexes):
+        sweep(core.indexes + i, core.starts.first)
+        total += index_bytes(core.indexes + i)
+    core.sweep_at = max(SWEEP_BYTES, total * 2)
+    if core.starts.first == core.starts.next:
+        rest(core, core.budget.used > core.budget.limit)
+    core.swept = core.budget.used
+
+
+cdef void rest(Core* core, bint wholly) noexcept nogil:
+    """Shrink what is large, or everything, now that there is no partial match."""
+    cdef int m
+    starts_rest(&core.starts, wholly)
+    stage_rest(&core.stage, wholly)
+    for m in range(core.n_members):
+        if wholly or core.chains[m].capacity > 16 * CHUNK:
+            vec_free(core.chains + m)
+    FC_CHECK(held_bytes(core) == core.budget.used)
+
+
+cdef int64_t held_bytes(Core* core) noexcept nogil:
+    """What the budget must say, added up."""
+    cdef int64_t items = core.detected.capacity + core.detected_counts.capacity, total
+    cdef int i
+    for i in range(core.n_members):
+        items += core.out_values[i].capacity + core.out_lengths[i].capacity + core.chains[i].capacity
+    total = items * 8 + starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage)
+    for i in range(core.n_indexes):
+        total += index_bytes(core.indexes + i)
+    return total
+
+
+cdef void give_up(Core* core) noexcept nogil:
+    """Drop all partial matches and what the failed event has put out; the matches before it stay."""
+    cdef int64_t whole = 0, values, i
+    cdef int m
+    for i in range(core.detected_counts.size):
+        whole += core.detected_counts.data[i]
+    core.detected.size = core.detected_counts.size
+    for m in range(core.n_members):
+        values = whole
+        if core.states[m].repeated:
+            values = 0
+            for i in range(whole):
+                values += core.out_lengths[m].data[i]
+            core.out_lengths[m].size = whole
+        core.out_values[m].size = values
+    core.lost += core.starts.live
+    drop_all(&core.starts)
+    sweep_all(core)
+    core.failed = False
