@@ -132,6 +132,9 @@ def run(
         str | None,
         typer.Option(metavar="DURATION", help="Standard input: do not hold back events when it is silent so long."),
     ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Stop before the engine holds more, such as 512MiB.")
+    ] = None,
 ) -> None:
     """Run the queries of FILE.cep over files or standard input."""
     _load(functions)
@@ -146,6 +149,7 @@ def run(
         inputs=InputOptions(format, delimiter, encoding, sort, bad_rows),
         outputs=OutputOptions(output, output_format),
         lateness=Lateness(allowed_lateness, late, idle_timeout),
+        memory_limit=memory_limit,
         attributes=attributes,
         json=json,
         batch_rows=batch_rows,

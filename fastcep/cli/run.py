@@ -15,7 +15,7 @@ from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.late import LateEvents, Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart
 from fastcep.engine import Engine
-from fastcep.errors import FastcepError, ValidationError
+from fastcep.errors import FastcepError, MemoryLimitError, ValidationError
 from fastcep.io import MatchWriter
 from fastcep.query import parse_document
 
@@ -144,6 +144,7 @@ def run(
     inputs: InputOptions | None = None,
     outputs: OutputOptions | None = None,
     lateness: Lateness | None = None,
+    memory_limit: str | None = None,
     attributes: bool = False,
     json: bool = False,
     batch_rows: int = 65_536,
@@ -164,6 +165,8 @@ def run(
         Where all matches are written to; with standard output nothing else goes there.
     lateness
         What to do about events out of order; by default the input must be in order.
+    memory_limit
+        How much the engine may hold, such as ``"1GiB"``.
     attributes
         Return the time and the attributes of all matched events.
     json
@@ -185,7 +188,8 @@ def run(
         raise ValidationError("--json and --output - both want standard output; write the matches to a file")
     check_apart(sources, {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows})
     schema, queries = load(file, name)
-    engine = Engine(queries, attributes=attributes, **lateness.options(sources, inputs.sort, batch_rows))
+    options = lateness.options(sources, inputs.sort, batch_rows)
+    engine = Engine(queries, attributes=attributes, memory_limit=memory_limit, **options)
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
     printed = limit_print if json or outputs.piped else 0
     with ExitStack() as stack:
@@ -217,6 +221,15 @@ def run(
             if progress is not None:
                 progress(summary, perf_counter() - start)
 
+        def finish() -> None:
+            """Take what is held back; if there is no memory for all of it, what was found until then."""
+            try:
+                take(engine.flush())
+            except MemoryLimitError as error:
+                if error.matches is not None:
+                    take(error.matches)
+                raise
+
         start = perf_counter()
         live = lateness.live(lambda: take(engine.poll()))
         opened = inputs.open(sources, schema, batch_rows, ordered=lateness.allowed is None, live=live)
@@ -225,12 +238,14 @@ def run(
             for matches in feed(engine, source):
                 summary.bad_rows = source.bad_rows
                 take(matches)
-        except FastcepError:
+        except FastcepError as error:
+            if isinstance(error, MemoryLimitError) and error.matches is not None:
+                take(error.matches)
             if engine.metrics()["held_events"]:  # they were accepted before the error
-                take(engine.flush())
+                finish()
             raise
         summary.bad_rows = source.bad_rows
-        take(engine.flush())
+        finish()
         summary.stop(perf_counter() - start)
     late.report()
     if json:
