@@ -83,6 +83,20 @@ def test_duckdb_decimals_dates_and_times() -> None:
     assert EventBatch.from_data(days, read(frame, days), StringTable()).time[0] == 1_577_854_800 * 10**9
 
 
+def test_numbers_that_are_none() -> None:
+    """NaN and the infinities as each format's output has them; what is only too large for float64 is refused."""
+    schema = Schema({"T": {"x": "float64"}}, time="ts")
+    csv = b"ts,x\n1,nan\n1,NaN\n1,inf\n1,-inf\n1,Infinity\n"
+    words = (b'"NaN"', b"NaN", b'"Infinity"', b'"-Infinity"', b"Infinity")
+    for data, form in ((csv, "csv"), (b"".join(b'{"ts": 1, "x": %s}\n' % word for word in words), "jsonl")):
+        with StandardInput(data):
+            found = read("-", schema, format=form)
+        assert [str(x) for x in found["x"].to_pylist()] == ["nan", "nan", "inf", "-inf", "inf"]
+    for data, form in ((b"ts,x\n1,inf\n1,-1e309\n", "csv"), (b'{"ts":1}\n{"ts":1,"x":1e309}\n', "jsonl")):
+        with StandardInput(data), pytest.raises(DataError, match=r"row 1, column 'x': found .*309.*, expected"):
+            read("-", schema, format=form)
+
+
 def test_what_is_no_table() -> None:
     for data in (7, [1, 2], [], object()):
         with pytest.raises(ValidationError, match="cannot read events from"):
