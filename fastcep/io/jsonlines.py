@@ -109,6 +109,10 @@ class _Parser:
         self._layout, self._types = layout, types
         self._names = [layout.names[number] for number in layout.numbers]
         self._schema = pa.schema(list(zip(self._names, types, strict=True)))
+        reals = [name for name, kind in zip(self._names, types, strict=True) if kind == pa.float64()]
+        keys = b"|".join(re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in reals)
+        self._words = re.compile(rb'(?<!\\)((?:%s)[ \t]*:[ \t]*)"(%s)"' % (keys, "|".join(WORDS).encode()))
+        self._reals = bool(reals)
 
     def parse(self, block: Block) -> Piece:
         """Make a piece; slowly, line by line, only if something in it is wrong."""
@@ -116,13 +120,19 @@ class _Parser:
         try:
             data.decode()
             if not data.lstrip(SPACE).startswith(b"null") and not NULL.search(data):
-                table = self._read(data)
+                table = self._read(self._without_words(data))
                 lines = data.count(b"\n") + (not data.endswith(b"\n"))
                 if table.num_rows == lines or table.num_rows == sum(1 for line in data.split(b"\n") if line.strip()):
                     return self._piece(table)
         except (pa.ArrowInvalid, UnicodeDecodeError):
             pass
         return self._slowly([line for line in data.split(b"\n") if line.strip()])
+
+    def _without_words(self, data: bytes) -> bytes:
+        """Take the quotes off ``"NaN"`` and its like: an unescaped key cannot stand inside of a string."""
+        if self._reals and (b'NaN"' in data or b'Infinity"' in data):
+            return self._words.sub(rb"\1\2", data)
+        return data
 
     def _read(self, data: bytes) -> pa.Table:
         source: Any = pa.py_buffer(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import random
 from collections.abc import Callable
@@ -95,6 +96,23 @@ def test_numbers_that_are_none() -> None:
     for data, form in ((b"ts,x\n1,inf\n1,-1e309\n", "csv"), (b'{"ts":1}\n{"ts":1,"x":1e309}\n', "jsonl")):
         with StandardInput(data), pytest.raises(DataError, match=r"row 1, column 'x': found .*309.*, expected"):
             read("-", schema, format=form)
+
+
+def test_words_for_numbers_elsewhere() -> None:
+    """Only the value of a column of reals is a number; the rest of the line stays, however much it looks like one."""
+    schema = Schema({"T": {"x": "float64", "s": "string", 'a"x': "string"}}, time="ts")
+    rows = [
+        {"ts": 1, "x": "NaN", "s": "NaN", 'a"x': "Infinity"},
+        {"ts": 1, "x": 1.5, "s": '"x": "NaN"', 'a"x': ', "x": "NaN"'},
+        {"ts": 1, "s": '\\"x": "NaN"', "more": {"x": "NaN"}},
+    ]
+    for extra in (b"", b"\nnull"):  # read fast, and line by line
+        with StandardInput(b"\n".join(json.dumps(row).encode() for row in rows) + extra):
+            source = open_source("-", schema, format="jsonl")
+            with source, contextlib.suppress(DataError):
+                found = [row for batch in source for row in batch.to_pylist()]
+        assert [str(row["x"]) for row in found] == ["nan", "1.5", "None"]
+        assert [(row["s"], row['a"x']) for row in found] == [(row["s"], row.get('a"x')) for row in rows]
 
 
 def test_what_is_no_table() -> None:
