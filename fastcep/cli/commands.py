@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,7 +45,9 @@ def _exit_codes() -> Iterator[None]:
     When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _warning
+            yield
     except (FastcepError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         from rich.console import Console
         from rich.text import Text
@@ -61,6 +64,11 @@ def _exit_codes() -> Iterator[None]:
         raise typer.Exit(141) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning without the line of the program that gave it."""
+    typer.echo(f"warning: {message}", err=True)
 
 
 def _load(functions: Path | None) -> None:
@@ -152,12 +160,12 @@ def run(
         inputs=InputOptions(format, delimiter, encoding, sort, bad_rows),
         outputs=OutputOptions(output, output_format),
         lateness=Lateness(allowed_lateness, late, idle_timeout),
+        memory_limit=memory_limit,
         attributes=attributes,
         json=json,
         batch_rows=batch_rows,
         name=query,
         limit_print=limit_print,
-        memory_limit=memory_limit,
     )
 
 

@@ -144,12 +144,12 @@ def run(
     inputs: InputOptions | None = None,
     outputs: OutputOptions | None = None,
     lateness: Lateness | None = None,
+    memory_limit: str | None = None,
     attributes: bool = False,
     json: bool = False,
     batch_rows: int = 65_536,
     name: str | None = None,
     limit_print: int = 10,
-    memory_limit: str | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -165,6 +165,8 @@ def run(
         Where all matches are written to; with standard output nothing else goes there.
     lateness
         What to do about events out of order; by default the input must be in order.
+    memory_limit
+        How much the engine may hold, such as ``"1GiB"``.
     attributes
         Return the time and the attributes of all matched events.
     json
@@ -175,8 +177,6 @@ def run(
         The only query to run, or None for all.
     limit_print
         How many matches to print; they are printed as soon as they are found.
-    memory_limit
-        What the engine may hold, such as ``"1GiB"``.
 
     Raises
     ------
@@ -188,12 +188,8 @@ def run(
         raise ValidationError("--json and --output - both want standard output; write the matches to a file")
     check_apart(sources, {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows})
     schema, queries = load(file, name)
-    engine = Engine(
-        queries,
-        attributes=attributes,
-        memory_limit=memory_limit,
-        **lateness.options(sources, inputs.sort, batch_rows),
-    )
+    options = lateness.options(sources, inputs.sort, batch_rows)
+    engine = Engine(queries, attributes=attributes, memory_limit=memory_limit, **options)
     summary = Summary(matches_by_query={query.name: 0 for query in queries})
     printed = limit_print if json or outputs.piped else 0
     with ExitStack() as stack:

@@ -51,24 +51,29 @@ def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any,
     Raises
     ------
     DataError
-        If the type is not declared, a value is of no attribute of it, or time or sequence number are missing.
+        If the type is not declared, a value is of no attribute of it, time or sequence number are missing, or a
+        column is given twice.
     """
     if type not in schema.type_names:
         raise DataError(f"unknown event type {type!r}; declared are {', '.join(schema.type_names)}")
     attributes = schema.attributes(type)
     columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
     given = {"time": False, "seq": schema.sequence is None}
+    names: dict[Any, str] = {}
     for name, value in values.items():
         if name in attributes:
-            columns[schema.columns[schema.column_of(type, name)].source] = [value]
+            source = schema.columns[schema.column_of(type, name)].source
         elif name in ("time", schema.time):
-            columns[schema.time], given["time"] = [value], True
+            source, given["time"] = schema.time, True
         elif schema.sequence is not None and name in ("seq", schema.sequence):
-            columns[schema.sequence], given["seq"] = [value], True
+            source, given["seq"] = schema.sequence, True
         else:
             raise DataError(
                 f"event of type {type!r} has no attribute {name!r}; expected {', '.join([*attributes, 'time'])}"
             )
+        if source in names:
+            raise DataError(f"{names[source]} and {name} are both column {source!r}; give one of them")
+        columns[source], names[source] = [value], name
     for name, there in given.items():
         if not there:
             raise DataError(f"the event of type {type!r} has no {name}; give {name}=…")

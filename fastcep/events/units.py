@@ -30,7 +30,7 @@ _BYTES: dict[str, int] = {"B": 1} | {
     for power, prefix in enumerate("KMGT", 1)
     for unit, base in (("iB", 1024), ("B", 1000))
 }
-_SIZE = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]+)\s*")
+_SIZE = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*")
 _DURATION = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]+)\s*")
 _EXPECTED = f'expected a whole number and a unit ({", ".join(NANOSECONDS)}), such as "500us" or "8 ms"'
 
@@ -75,7 +75,7 @@ def parse_duration(value: str | timedelta) -> int:
 
 
 def parse_size(value: str | int) -> int:
-    """Read a number of bytes: an int, or text such as ``"512MiB"`` (1024 each step) or ``"2 GB"`` (1000).
+    """Read a number of bytes: an int, or text such as ``"4096"``, ``"512MiB"`` (1024 each step) or ``"2 GB"`` (1000).
 
     Raises
     ------
@@ -86,7 +86,7 @@ def parse_size(value: str | int) -> int:
     size = 0
     if isinstance(value, str):
         found = _SIZE.fullmatch(value)
-        units = {unit.lower(): factor for unit, factor in _BYTES.items()}
+        units = {"": 1} | {unit.lower(): factor for unit, factor in _BYTES.items()}
         if found is not None and found[2].lower() in units:
             size = int(found[1]) * units[found[2].lower()]
     elif isinstance(value, int) and not isinstance(value, bool):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from typing import Any, Protocol
 
+from fastcep.errors import ValidationError
 from fastcep.kernels.background import BACKGROUND, unusable
 from fastcep.kernels.cache import Cache, CacheError, default_folder
 from fastcep.kernels.generate import Role, generate
@@ -51,7 +52,7 @@ class Kernels:
         self._ready: dict[Task, int] = {}
         self._seen = -1
         self._submitted = False
-        self._off = "" if os.environ.get("FASTCEP_JIT") != "0" else "FASTCEP_JIT=0"
+        self._off = "" if _wanted() else "FASTCEP_JIT=0"
         self._errors: set[str] = set()
         tasks = list(dict.fromkeys(task for user in users for task in user.tasks))
         self._total = len(tasks)
@@ -164,6 +165,13 @@ class Kernels:
             "failed": self._failed,
             "reason": "; ".join(reasons) or None,
         }
+
+
+def _wanted() -> bool:
+    value = os.environ.get("FASTCEP_JIT", "")
+    if value not in ("", "0", "1"):
+        raise ValidationError(f"the environment variable FASTCEP_JIT is {value!r}; expected 0 (off) or 1 (on)")
+    return value != "0"
 
 
 def _warn(reason: str) -> None:

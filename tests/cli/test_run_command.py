@@ -335,3 +335,11 @@ def test_standard_input(files: tuple[str, str]) -> None:
         check=True,
     )
     assert json.loads(done.stdout)["matches"] == 7
+
+
+def test_a_warning_names_no_line_of_the_program(files: tuple[str, str], tmp_path: Path) -> None:
+    query = tmp_path / "unbounded.cep"
+    query.write_text(QUERIES.replace("WITHIN 10s RETURN", "WITHIN UNBOUNDED RETURN"))
+    command = [sys.executable, "-W", "default", "-m", "fastcep", "explain", str(query)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr == "warning: query 'pairs' is WITHIN UNBOUNDED: its state grows with the stream\n"

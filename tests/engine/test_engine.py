@@ -80,6 +80,8 @@ def test_send_refuses() -> None:
     with pytest.raises(fc.SchemaError):
         one.send("A", V="text", ts=1)
     assert one.metrics()["events"] == 0
+    with pytest.raises(fc.DataError, match="ts and time are both column 'ts'; give one of them"):
+        one.send("A", V=1, ts=1, time=2)
 
 
 def test_empty_batches_change_nothing() -> None:

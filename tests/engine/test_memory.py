@@ -178,7 +178,7 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("512MiB", 512 * 2**20), ("1 GB", 10**9), ("7", None), ("3b", 3), ("2kib", 2048), (12, 12), ("-1B", None)],
+    [("512MiB", 512 * 2**20), ("1 GB", 10**9), ("7", 7), ("3b", 3), ("2kib", 2**11), (12, 12), ("-1", None)],
 )
 def test_sizes(text: str | int, size: int | None) -> None:
     if size is None:

@@ -123,6 +123,12 @@ def test_off_leaves_no_trace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert background.BACKGROUND.process is None
 
 
+def test_neither_on_nor_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTCEP_JIT", "false")
+    with pytest.raises(fc.ValidationError, match=r"FASTCEP_JIT is 'false'; expected 0 \(off\) or 1 \(on\)"):
+        engine()
+
+
 def test_a_folder_that_cannot_be_used_is_warned_about_once(folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)

@@ -25,7 +25,7 @@ from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.options import Options
 from fastcep.io.read.screening import timed
 from fastcep.io.read.streams import Block, ByteStream, blocks, nothing, work_through
-from fastcep.io.read.values import FALSE, TRUE, convert_texts
+from fastcep.io.read.values import FALSE, TRUE, convert_texts, infinite
 
 __all__ = ["QuoteCutter", "read_csv"]
 
@@ -191,9 +191,12 @@ class _Parser:
                            "mend the quote", raw=raw)  # fmt: skip
             return Piece(self._layout.empty(self._types), (fault,))
         try:
-            return self._place(self._read(block.data, self._types, None))
+            table = self._read(block.data, self._types, None)
         except pa.ArrowInvalid:
             return self._slowly(block.data)
+        if any(kind == TYPES["float64"] and infinite(table.column(k)) for k, kind in enumerate(self._types)):
+            return self._slowly(block.data)  # are they written so, or just too large?
+        return self._place(table)
 
     def _place(self, table: pa.Table) -> Piece:
         return Piece(self._layout.place([_one(column) for column in table.columns], table.num_rows))

@@ -33,6 +33,8 @@ def list_files(name: str, options: Options) -> Iterator[str]:
     ValidationError
         If nothing tells the format of a file.
     """
+    if not name:
+        raise DataError("found '' as the name of an input; give a path, or '.' for the folder here")
     path = Path(name)
     if name == STDIN:
         return iter((name,))

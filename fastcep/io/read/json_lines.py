@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ KINDS: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": p
 NULL = re.compile(rb"[\n}][ \t\r]*null")
 SPACE = b" \t\r\n"
 WIDEST = 1e308
+WORDS = ("NaN", "Infinity", "-Infinity")  # as the output has them: strict JSON has no such numbers
 
 
 class _LineCutter:
@@ -106,6 +109,10 @@ class _Parser:
         self._layout, self._types = layout, types
         self._names = [layout.names[number] for number in layout.numbers]
         self._schema = pa.schema(list(zip(self._names, types, strict=True)))
+        reals = [name for name, kind in zip(self._names, types, strict=True) if kind == pa.float64()]
+        keys = b"|".join(re.escape(json.dumps(name, ensure_ascii=False).encode()) for name in reals)
+        self._words = re.compile(rb'(?<!\\)((?:%s)[ \t]*:[ \t]*)"(%s)"' % (keys, "|".join(WORDS).encode()))
+        self._reals = bool(reals)
 
     def parse(self, block: Block) -> Piece:
         """Make a piece; slowly, line by line, only if something in it is wrong."""
@@ -113,13 +120,19 @@ class _Parser:
         try:
             data.decode()
             if not data.lstrip(SPACE).startswith(b"null") and not NULL.search(data):
-                table = self._read(data)
+                table = self._read(self._without_words(data))
                 lines = data.count(b"\n") + (not data.endswith(b"\n"))
                 if table.num_rows == lines or table.num_rows == sum(1 for line in data.split(b"\n") if line.strip()):
                     return self._piece(table)
         except (pa.ArrowInvalid, UnicodeDecodeError):
             pass
         return self._slowly([line for line in data.split(b"\n") if line.strip()])
+
+    def _without_words(self, data: bytes) -> bytes:
+        """Take the quotes off ``"NaN"`` and its like: an unescaped key cannot stand inside of a string."""
+        if self._reals and (b'NaN"' in data or b'Infinity"' in data):
+            return self._words.sub(rb"\1\2", data)
+        return data
 
     def _read(self, data: bytes) -> pa.Table:
         source: Any = pa.py_buffer(data)
@@ -141,11 +154,9 @@ class _Parser:
         bad: list[BadRow] = []
         for row, line in enumerate(lines):
             try:
-                self._check(line)
+                good.append(self._checked(line))
             except _Bad as fault:
                 bad.append(self._bad(row, line, *fault.args))
-            else:
-                good.append(line)
         rows = np.delete(np.arange(len(lines)), [fault.row for fault in bad]).tolist()
         tables: list[pa.Table] = []
         for start, stop, reason in self._readable(good, tables, 0):
@@ -167,9 +178,10 @@ class _Parser:
             yield from self._readable(lines[:middle], tables, start)
             yield from self._readable(lines[middle:], tables, start + middle)
 
-    def _check(self, line: bytes) -> None:
+    def _checked(self, line: bytes) -> bytes:
+        """Return a line that Arrow reads."""
         try:
-            found = json.loads(line.decode(), object_pairs_hook=self._object)
+            found = json.loads(line.decode(), object_pairs_hook=self._object, parse_float=_real)
         except UnicodeDecodeError as error:
             raise _Bad(None, f"byte {line[error.start]:#x} at {error.start}", "UTF-8 text") from None
         except json.JSONDecodeError as error:
@@ -183,10 +195,16 @@ class _Parser:
             name = next((name for name in self._names if name in twice), None)
             if name is not None:
                 raise _Bad(name, "the field twice", "one value")
+        words: dict[str, float] = {}
         for name, kind in zip(self._names, self._types, strict=True):
             value = found.get(name)
-            if value is not None and not _fits(value, kind):
+            if kind == pa.float64() and isinstance(value, str) and value in WORDS:
+                words[name] = float(value)
+            elif value is not None and not _fits(value, kind):
                 raise _Bad(name, _shown(value), str(kind).replace("double", "float64"))
+        if words:
+            return json.dumps({name: found.get(name) for name in self._names} | words).encode()
+        return line
 
     @staticmethod
     def _object(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
@@ -205,8 +223,16 @@ class _Parser:
 _TWICE = object()
 
 
+def _real(text: str) -> float | Decimal:
+    """Read a number with a point or an exponent; one that is too large for a float64 does not become infinite."""
+    value = float(text)
+    return value if isfinite(value) else Decimal(text)
+
+
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
+    text = str(value)
+    if not isinstance(value, Decimal):
+        text = json.dumps(value, ensure_ascii=False, default=str, skipkeys=True)
     return text if len(text) <= 80 else text[:79] + "…"
 
 

@@ -140,6 +140,11 @@ def _number(source: str | int, names: Sequence[str], label: str, use: str) -> in
         raise SchemaError(f"{label}: {found} columns are called {source!r} ({use}); give the column's number instead")
     near = difflib.get_close_matches(source, names, 1)
     hint = f"; did you mean {near[0]!r}? The" if near else "; the"
+    if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
+        raise SchemaError(
+            f"{label}: no column {source!r} for {use}; the only column is {names[0][:80]!r}: give the delimiter, "
+            f"which seems to be {mark!r} (--delimiter)"
+        )
     listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
     raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {listed}")
 

@@ -79,7 +79,7 @@ def timed(piece: Piece, layout: Layout, schema: Schema) -> Piece:
     return Piece(piece.batch.set_column(at, piece.batch.schema.names[at], times), piece.bad, piece.start)
 
 
-_ISO = "an ISO 8601 time such as 2018-05-01 07:30:00"
+_ISO = "an ISO 8601 time from 1677 to 2262, such as 2018-05-01 07:30:00"
 
 
 def screened(piece: Piece, layout: Layout, schema: Schema, order: Order | None) -> Piece:

@@ -50,7 +50,7 @@ def sorted_batches(
     Raises
     ------
     DataError
-        If files have a column in types that do not fit together.
+        If files have a column in types that do not fit together, or columns that cannot be told apart.
     """
     limit = SORT_BYTES if limit is None else limit
     with tempfile.TemporaryDirectory(prefix="fastcep-sort-") as folder:
@@ -63,7 +63,7 @@ def sorted_batches(
             place += batch.num_rows
             if kinds is None:
                 kinds = keyed.schema
-            held.append(_cast(keyed, kinds))
+            held.append(_cast(_aligned(keyed, kinds.names, schema), kinds))
             size += held[-1].nbytes
             if size > limit:
                 runs.append(Path(folder) / f"{len(runs)}.arrow")
@@ -103,6 +103,22 @@ def _widest(array: Any) -> Any:
     elif pa.types.is_timestamp(kind):
         kind = pa.timestamp("ns", kind.tz)
     return array.cast(kind)
+
+
+def _aligned(batch: pa.RecordBatch, names: list[str], schema: Schema) -> pa.RecordBatch:
+    """Give the columns the order of the first file, or its names if numbers say which is which."""
+    if batch.schema.names == names:
+        return batch
+    sources = [schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns)]
+    numbered = {isinstance(source, int) for source in sources if source is not None}
+    if numbered == {False}:
+        return batch.select(names)
+    if numbered == {True}:
+        return batch.rename_columns(names)
+    raise DataError(
+        f"files to be sorted together have the columns {', '.join(batch.schema.names[: -len(KEYS)])} and "
+        f"{', '.join(names[: -len(KEYS)])}; the schema should give all columns by name, or all by number"
+    )
 
 
 def _cast(batch: pa.RecordBatch, kinds: pa.Schema) -> pa.RecordBatch:

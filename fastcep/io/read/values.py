@@ -11,11 +11,12 @@ import pyarrow.compute
 
 from fastcep.events.convert import from_numpy
 
-__all__ = ["FALSE", "TRUE", "convert_texts", "failures", "not_text"]
+__all__ = ["FALSE", "TRUE", "convert_texts", "failures", "infinite", "not_text"]
 
 pc: Any = pyarrow.compute  # its stubs know too few overloads
 
 TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
+INFINITY = "^[+-]?inf(inity)?$"
 PLAIN_INTEGER = r"^[ \t]*-?[0-9]{1,18}[ \t]*$"
 
 
@@ -75,7 +76,10 @@ def convert_texts(text: Any, kind: Any) -> tuple[Any, list[int]]:
     text = pc.utf8_trim(text, " \t")
 
     def convert(part: Any) -> Any:
-        return part.cast(kind)
+        value = part.cast(kind)
+        if kind == pa.float64() and infinite(value) and infinite(pc.if_else(_named(part), 0.0, value)):
+            raise pa.ArrowInvalid("a number beyond float64")
+        return value
 
     doubtful = text.is_valid()
     if kind == pa.int64():
@@ -88,6 +92,16 @@ def convert_texts(text: Any, kind: Any) -> tuple[Any, list[int]]:
     keep = np.ones(len(text), dtype=bool)
     keep[bad] = False
     return convert(pc.if_else(from_numpy(keep), text, pa.scalar(None, pa.string()))), bad.tolist()
+
+
+def infinite(value: Any) -> bool:
+    """Whether any value of a float64 array is infinite."""
+    return bool(pc.any(pc.is_inf(value)).as_py())
+
+
+def _named(text: Any) -> Any:
+    """Which texts are a word for infinity, and not a number that is too large."""
+    return pc.match_substring_regex(text, INFINITY, ignore_case=True)
 
 
 def _flags(array: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,37 @@ def test_duckdb_decimals_dates_and_times() -> None:
     days = Schema({"T": {"k": "int64"}}, time="at", time_zone="America/New_York")
     frame = pl.DataFrame({"at": ["2020-01-01", "2020-01-02"], "k": [1, 2]}).with_columns(pl.col("at").str.to_date())
     assert EventBatch.from_data(days, read(frame, days), StringTable()).time[0] == 1_577_854_800 * 10**9
+
+
+def test_numbers_that_are_none() -> None:
+    """NaN and the infinities as each format's output has them; what is only too large for float64 is refused."""
+    schema = Schema({"T": {"x": "float64"}}, time="ts")
+    csv = b"ts,x\n1,nan\n1,NaN\n1,inf\n1,-inf\n1,Infinity\n"
+    words = (b'"NaN"', b"NaN", b'"Infinity"', b'"-Infinity"', b"Infinity")
+    for data, form in ((csv, "csv"), (b"".join(b'{"ts": 1, "x": %s}\n' % word for word in words), "jsonl")):
+        with StandardInput(data):
+            found = read("-", schema, format=form)
+        assert [str(x) for x in found["x"].to_pylist()] == ["nan", "nan", "inf", "-inf", "inf"]
+    for data, form in ((b"ts,x\n1,inf\n1,-1e309\n", "csv"), (b'{"ts":1}\n{"ts":1,"x":1e309}\n', "jsonl")):
+        with StandardInput(data), pytest.raises(DataError, match=r"row 1, column 'x': found .*309.*, expected"):
+            read("-", schema, format=form)
+
+
+def test_words_for_numbers_elsewhere() -> None:
+    """Only the value of a column of reals is a number; the rest of the line stays, however much it looks like one."""
+    schema = Schema({"T": {"x": "float64", "s": "string", 'a"x': "string"}}, time="ts")
+    rows = [
+        {"ts": 1, "x": "NaN", "s": "NaN", 'a"x': "Infinity"},
+        {"ts": 1, "x": 1.5, "s": '"x": "NaN"', 'a"x': ', "x": "NaN"'},
+        {"ts": 1, "s": '\\"x": "NaN"', "more": {"x": "NaN"}},
+    ]
+    for extra in (b"", b"\nnull"):  # read fast, and line by line
+        with StandardInput(b"\n".join(json.dumps(row).encode() for row in rows) + extra):
+            source = open_source("-", schema, format="jsonl")
+            with source, contextlib.suppress(DataError):
+                found = [row for batch in source for row in batch.to_pylist()]
+        assert [str(row["x"]) for row in found] == ["nan", "1.5", "None"]
+        assert [(row["s"], row['a"x']) for row in found] == [(row["s"], row.get('a"x')) for row in rows]
 
 
 def test_what_is_no_table() -> None:

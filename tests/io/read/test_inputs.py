@@ -185,3 +185,9 @@ def test_memory_of_an_arrow_stream_on_standard_input(monkeypatch: pytest.MonkeyP
             del batch
     assert source.rows_read == 1_000_000
     assert peak < len(data) / 4
+
+
+def test_no_name() -> None:
+    """An unset variable of a shell is not the folder that one happens to be in."""
+    with pytest.raises(DataError, match="found '' as the name of an input"):
+        open_source("", DS1)

@@ -120,6 +120,26 @@ QUERY q PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms
 """
 
 
+def test_files_with_columns_in_another_order(tmp_path: Path) -> None:
+    """Found by name, or by number whatever their names; never taken for each other."""
+    (tmp_path / "1.csv").write_text("ts,ID,V,type\n3,1,10,A\n")
+    (tmp_path / "2.csv").write_text("V,type,more,ts,ID\n20,B,0,1,2\n")
+    with open_source(tmp_path, SCHEMA, sort=True) as source:
+        found = [row for batch in source for row in batch.to_pylist()]
+    assert found == [{"ts": 1, "ID": 2, "V": 20, "type": "B"}, {"ts": 3, "ID": 1, "V": 10, "type": "A"}]
+    (tmp_path / "2.csv").write_text("t,i,v\n1,2,20\n")
+    numbers = Schema({"T": {"i": "int64", "v": "int64"}}, time=0, sources={"T": {"i": 1, "v": 2}})
+    with open_source(tmp_path, numbers, sort=True) as source:
+        assert [list(row.values()) for batch in source for row in batch.to_pylist()] == [[1, 2, 20], [3, 1, 10]]
+    both = Schema({"T": {"i": "int64"}}, time=0, sources={"T": {"i": "v"}})
+    (tmp_path / "1.csv").write_text("t,v,i\n3,1,10\n")
+    with (
+        pytest.raises(DataError, match="all columns by name, or all by number"),
+        open_source(tmp_path, both, sort=True) as source,
+    ):
+        list(source)
+
+
 def test_the_command(tmp_path: Path) -> None:
     table = shuffled(5_000)
     (tmp_path / "q.cep").write_text(QUERIES)

@@ -251,6 +251,9 @@ def test_missing_columns(tmp_path: Path) -> None:
         open_source(write(tmp_path / "n.csv", "A,1\n"), MICRO)
     with pytest.raises(SchemaError, match="2 columns are called 'starttime'"):
         open_source(write(tmp_path / "d.csv", TEXT.replace("unused", "starttime")), TRIPS)
+    for mark in ";", "\t", "|":
+        with pytest.raises(SchemaError, match=r"give the delimiter, which seems to be .* \(--delimiter\)"):
+            open_source(write(tmp_path / "s.csv", TEXT.replace(",", mark)), TRIPS)
     twice = Schema({"T": {"at": "string"}}, time="ts", sources={"T": {"at": "ts"}})
     with pytest.raises(SchemaError, match=r"declared as time for the time and as string for T\.at"):
         open_source(write(tmp_path / "w.csv", "ts\n2018-01-01\n"), twice)
