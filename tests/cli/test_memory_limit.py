@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -96,3 +97,32 @@ def test_enough_memory_and_wrong_sizes(files: list[str]) -> None:
         result = runner.invoke(app, ["run", files[0], "--input", files[1], "--memory-limit", size])
         assert result.exit_code == 2
         assert f"error: {message}" in result.stderr
+
+
+KLEENE = """\
+STREAM TIME 'ts' UNIT s TYPE 'kind'
+EVENT A (id int64)
+EVENT B (id int64)
+QUERY big PATTERN SEQ(A+ x[], B y) WITHIN 1h
+QUERY small PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 1s
+"""
+
+
+@pytest.fixture
+def kleene(tmp_path: Path) -> list[str]:
+    """30 events of A, so 2^30 partial matches of `big`; from second 40 on a pair of `small` every other second."""
+    (tmp_path / "q.cep").write_text(KLEENE)
+    rows = [f"A,{n},{n}" for n in range(30)] + [f"{'AB'[n % 2]},{n // 2},{n}" for n in range(40, 60)]
+    (tmp_path / "e.csv").write_text("\n".join(["kind,id,ts", *rows, ""]))
+    return ["run", str(tmp_path / "q.cep"), "--input", str(tmp_path / "e.csv")]
+
+
+@pytest.mark.parametrize("lateness", [[], ["--allowed-lateness", "5s"], ["--allowed-lateness", "1h"]])
+def test_a_kleene_that_explodes(kleene: list[str], tmp_path: Path, lateness: list[str]) -> None:
+    """Found in the batch that comes to the limit, or when what is held back is matched at the end."""
+    output = tmp_path / "m.parquet"
+    result = runner.invoke(app, [*kleene, "--memory-limit", "1MiB", "--output", str(output), *lateness])
+    assert result.exit_code == 2
+    assert "over --memory-limit 1,048,576 bytes: 'big' at event" in result.stderr
+    rows = pq.read_table(output).to_pylist()
+    assert [(row["a"], row["b"]) for row in rows if row["query"] == "small"] == [(n, n + 1) for n in range(30, 50, 2)]
