@@ -78,11 +78,20 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Expr):
-    """``variable.name`` or ``variable[index].name``; ``time``, ``seq`` and ``type`` are built in."""
+    """``variable.name`` or ``variable[index].name``; ``time``, ``seq`` and ``type`` are built in.
+
+    ``inner`` is the variable of a group that is meant: ``g[i].a.x`` is ``("g", "x", [i], "a")``.
+    """
 
     variable: str
     name: str
     index: Index | None = None
+    inner: str | None = None
+
+    @property
+    def leaf(self) -> str:
+        """Name of the variable that it is read from."""
+        return qualified(self.variable, self.inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,12 @@ class Aggregate(Expr):
     function: str
     variable: str
     name: str | None = None
+    inner: str | None = None
+
+    @property
+    def leaf(self) -> str:
+        """Name of the variable that it is over; of a group in ``COUNT(g[])``."""
+        return qualified(self.variable, self.inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +185,25 @@ class AttributeList(Expr):
 
     variable: str
     name: str
+    inner: str | None = None
+
+    @property
+    def leaf(self) -> str:
+        """Name of the variable that it is over."""
+        return qualified(self.variable, self.inner)
 
 
 # -------------------------------------------------------------------- pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Node):
-    """One member of a SEQ.
+class Pattern(Node):
+    """Base of all patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Pattern):
+    """A variable and the events that it may bind.
 
     ``types`` holds the event types (several for a union, in the order written). Quantifiers: plain
     ``(1, 1, repeated=False)``, ``?`` ``(0, 1, False)``, ``+`` ``(1, None, True)``, ``*`` ``(0, None, True)``,
@@ -192,10 +218,77 @@ class Member(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(Node):
-    """``SEQ(member, …)``: the members in order."""
+class Negation(Pattern):
+    """``NEG T n`` in a SEQ: no such event between its neighbours."""
 
+    types: tuple[str, ...]
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Pattern):
+    """``SEQ(member, …)``: all events of a member before all events of the next."""
+
+    members: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction(Pattern):
+    """``AND(member, …)``: all of them, in any order, interleaved too."""
+
+    members: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction(Pattern):
+    """``OR(member, …)``: exactly one of them."""
+
+    members: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(Pattern):
+    """``ANY(n, T1 x1, …)``: ``count`` of the single members, in any order, each set of events once.
+
+    Or ``ANY(n, T x[])``: one repeated member with ``minimum = maximum = count``, pairwise different in the attribute
+    ``distinct``, if it is given.
+    """
+
+    count: int
     members: tuple[Member, ...]
+    distinct: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Pattern):
+    """``(pattern)+ g[]``, and the other quantifiers (see `Member`): rounds of ``pattern``, one after the other.
+
+    Its variables are ``g[i].a``, in the output ``g.a``; of ``(pattern)? g`` they are ``g.a``.
+    """
+
+    pattern: Pattern
+    variable: str
+    minimum: int = 1
+    maximum: int | None = None
+    repeated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Aperiodic(Pattern):
+    """``APERIODIC(opening, body, closing)``: each ``body`` after ``opening`` with no ``closing`` event between."""
+
+    opening: Pattern
+    body: Pattern
+    closing: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic(Pattern):
+    """``PERIODIC(opening, t, closing)``: every ``t`` from ``opening``'s last event until a ``closing`` event."""
+
+    opening: Pattern
+    nanoseconds: int
+    closing: Member
 
 
 # --------------------------------------------------------------------- window
@@ -241,7 +334,7 @@ class Query(Node):
     """A checked query: names resolved against ``schema``, types correct, what is not answered yet refused."""
 
     name: str
-    pattern: Sequence
+    pattern: Pattern
     window: Window
     where: Expr | None = None
     partition: tuple[str, ...] = ()
@@ -284,5 +377,10 @@ def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
 
 
 def variables(node: Expr) -> frozenset[str]:
-    """Names of the variables that ``node`` mentions."""
-    return frozenset(part.variable for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))
+    """Names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
+    return frozenset(part.leaf for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))
+
+
+def qualified(variable: str, inner: str | None) -> str:
+    """Name of a variable, ``g.a`` inside a group."""
+    return variable if inner is None else f"{variable}.{inner}"

@@ -1,0 +1,117 @@
+"""Patterns seen flat: the variables at their leaves, in the order written, which is the order of the output columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fastcep.query import ast
+
+__all__ = ["Leaf", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A variable of a pattern.
+
+    Attributes
+    ----------
+    member
+        Its types and quantifier; that of a negated variable is plain.
+    group
+        The group that it is in.
+    negated
+        Whether it stands for events that must not come: ``NEG``, and the last of ``APERIODIC`` and ``PERIODIC``.
+    optional
+        Whether a match may leave it unbound (of a variable in a group: whether a round may).
+    """
+
+    member: ast.Member
+    group: ast.Group | None = None
+    negated: bool = False
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the variable, ``g.a`` inside a group."""
+        if self.group is None:
+            return self.member.variable
+        return ast.qualified(self.group.variable, self.member.variable)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it holds a list: a Kleene variable, or one inside a repeated group."""
+        return self.member.repeated or (self.group is not None and self.group.repeated)
+
+
+def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
+    """The direct parts of a pattern, in the order written."""
+    match pattern:
+        case ast.Sequence() | ast.Conjunction() | ast.Disjunction() | ast.AnyOf():
+            return pattern.members
+        case ast.Group():
+            return (pattern.pattern,)
+        case ast.Aperiodic():
+            return (pattern.opening, pattern.body, pattern.closing)
+        case ast.Periodic():
+            return (pattern.opening, pattern.closing)
+    return ()
+
+
+def leaves_of(pattern: ast.Pattern) -> tuple[Leaf, ...]:
+    """All variables in the order written. The number of a variable in this tuple is its *position* in the pattern."""
+    return tuple(_leaves(pattern, None, False))
+
+
+def positive_leaves(pattern: ast.Pattern) -> tuple[Leaf, ...]:
+    """The variables that a match binds, which the output has columns for."""
+    return tuple(leaf for leaf in leaves_of(pattern) if not leaf.negated)
+
+
+def _leaves(pattern: ast.Pattern, group: ast.Group | None, optional: bool) -> Iterator[Leaf]:
+    match pattern:
+        case ast.Member():
+            yield Leaf(pattern, group, False, optional or pattern.minimum == 0)
+        case ast.Negation():
+            yield Leaf(ast.Member(pattern.types, pattern.variable, span=pattern.span), group, True, True)
+        case ast.Aperiodic() | ast.Periodic():
+            for part in sub_patterns(pattern)[:-1]:
+                yield from _leaves(part, group, optional)
+            yield Leaf(pattern.closing, group, True, True)
+        case ast.Group():
+            yield from _leaves(pattern.pattern, pattern, (optional or pattern.minimum == 0) and not pattern.repeated)
+        case ast.Disjunction():
+            for part in pattern.members:
+                yield from _leaves(part, group, optional or len(pattern.members) > 1)
+        case ast.AnyOf():
+            for part in pattern.members:
+                yield from _leaves(part, group, optional or (not part.repeated and pattern.count < len(pattern.members)))
+        case _:
+            for part in sub_patterns(pattern):
+                yield from _leaves(part, group, optional)
+
+
+def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
+    """All groups in the order written."""
+    own = (pattern,) if isinstance(pattern, ast.Group) else ()
+    return own + tuple(group for part in sub_patterns(pattern) for group in groups_of(part))
+
+
+def is_nullable(pattern: ast.Pattern) -> bool:
+    """Whether a pattern may bind no event at all."""
+    match pattern:
+        case ast.Member():
+            return pattern.minimum == 0
+        case ast.Negation():
+            return True
+        case ast.Disjunction():
+            return any(map(is_nullable, pattern.members))
+        case ast.AnyOf():
+            return False
+        case ast.Group():
+            return pattern.minimum == 0
+        case ast.Aperiodic():
+            return is_nullable(pattern.opening) and is_nullable(pattern.body)
+        case ast.Periodic():
+            return is_nullable(pattern.opening)
+    return all(map(is_nullable, sub_patterns(pattern)))
