@@ -3,10 +3,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from fastcep._core.memory cimport Budget
 from fastcep._core.predicate cimport Code, Input, Machine
+from fastcep._core.pending cimport Pending
+from fastcep._core.seen cimport Seen
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport Column, Edge, ForAll, IndexInfo, State
+from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
 from fastcep._core.vectors cimport Vec
 
 cdef enum:              # kinds of program inputs, as in predicate.code_new
@@ -24,10 +26,18 @@ cdef enum:              # event columns that are not of the schema
 
 cdef struct Core:
     int n_members            # the plan, see tables.pxd
-    int n_indexes
+    int n_slots
+    int n_states
+    int n_indexes            # of the states; those of the negations follow
+    int n_negations
     int n_columns
     int n_foralls
-    int bound
+    int n_sets
+    int implied
+    Leaf* leaves
+    Negation* negations
+    Absence* absences
+    int64_t period
     int window_kind
     int64_t window
     uint64_t* type_members
@@ -42,6 +52,10 @@ cdef struct Core:
     Index* indexes           # rows, and the first events under which they live
     Starts starts
     Stage stage
+    Pending pending          # matches that wait for the end of their window
+    int64_t due              # the first time at which one is decided
+    int64_t now              # time of the event, or of the decision
+    Seen seen                # sets of events that the event's matches bind
     Machine* vm
     Input* inputs            # scratch: of a program
     int64_t* key             # scratch: the words of one key
@@ -52,9 +66,10 @@ cdef struct Core:
     const uint16_t* ring_type
     Vec* out_values          # output, per member
     Vec* out_lengths
-    Vec detected             # output: events that complete matches, and how many each
+    Vec detected             # output: events that complete matches (-1: a decision), their times, how many each
+    Vec detected_times
     Vec detected_counts
-    Vec* chains              # scratch: elements of a Kleene member
+    Vec* chains              # scratch: elements of a Kleene member; rounds' events of one in a group, -1 for none
     int64_t emitted          # matches of the current event
     int64_t events           # counters, see Engine.metrics
     int64_t relevant
@@ -103,6 +118,11 @@ cdef inline void row_inputs(Core* core, const Code* program, int number_of_index
             core.inputs[j].bits = column_of(index, bucket, 0) + first
             core.inputs[j].bit = number
             core.inputs[j].stride = 1
+
+
+cdef inline int64_t position_of(int64_t word) noexcept nogil:
+    """The event of a chain node."""
+    return word & ((<int64_t>1 << MEMBER_AT) - 1)
 
 
 cdef inline void count_row(Core* core, int64_t j) noexcept nogil:

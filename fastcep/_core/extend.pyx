@@ -6,15 +6,15 @@ Children are *staged*, or, where the edge's target allows it, stored or emitted 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memset
 
-from fastcep._core.commit cimport emit_rows
 from fastcep._core.core cimport Core, row_inputs
+from fastcep._core.emit cimport emit_rows
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
     Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert,
 )
-from fastcep._core.tables cimport Column, Edge, IndexInfo, State
+from fastcep._core.tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.vectors cimport fill, gather
 
 cdef extern from "check.h":
@@ -34,7 +34,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         row_inputs(core, &edge.predicate, 0, NULL, 0, k)
         if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
             return
-    if core.states[edge.target].only_stores and not edge.has_outputs:
+    if edge.only_stores and not edge.has_outputs:
         store_start(core, edge, k, position, time)
         return
     ordinal = start_of(&core.starts, time, position)
@@ -44,7 +44,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
     stage.start[0] = ordinal
     stage.birth[0] = -1
     stage.edge[0] = e
-    for j in range(edge.target + 1):
+    for j in range(core.n_slots):
         stage.bind[j][0] = -1
     for j in range(edge.n_copies):
         column = core.columns + edge.copy_number[j]
@@ -85,8 +85,8 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     to[0] = ordinal
     if state.birth >= 0:
         to[state.birth] = core.next_birth
-    for c in range(core.bound, edge.target + 1):
-        to[state.bind + c - core.bound] = position if c == edge.target else -1
+    for c in range(state.n_bind):
+        to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
     for c in range(state.registers):
         column = core.columns + edge.copy_number[c]
         column_of(index, bucket, 1 + c)[row] = column.data[k]
@@ -107,7 +107,6 @@ cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil:
     cdef Edge* edge = core.edges + e
     cdef Index* index = core.indexes + edge.index
     cdef State* source = core.states + edge.source
-    cdef State* target = core.states + edge.target
     cdef Column* column
     cdef Bucket* bucket
     cdef int64_t* key = core.key
@@ -156,9 +155,9 @@ cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil:
                 n += start[i * fixed] >= live_from
             dead += m - n
         if n > 0:
-            if target.only_accepts:
+            if edge.only_accepts:
                 emit_rows(core, edge, bucket, first, NULL if n == m else rows, n, position)
-            elif target.only_stores:
+            elif edge.only_stores:
                 store_rows(core, edge, bucket, first, NULL if n == m else rows, n, k, position)
             else:
                 stage_rows(core, e, bucket, first, NULL if n == m else rows, n, k)
@@ -174,6 +173,7 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
     """Stage a child for ``n`` rows of a bucket: ``rows`` counted from row ``first`` (NULL = all of them)."""
     cdef Edge* edge = core.edges + e
     cdef State* source = core.states + edge.source
+    cdef State* target = core.states + edge.target
     cdef Stage* stage = &core.stage
     cdef Column* column
     cdef Index* index = core.indexes + edge.index
@@ -190,12 +190,13 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
         stage.edge[size + i] = e
     if source.birth >= 0:
         gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
-    if core.bound:
-        gather_starts(stage.bind[0] + size, &core.starts, stage.start + size, 1, NULL, n)
-    for j in range(core.bound, edge.source + 1):
-        gather(stage.bind[j] + size, from_ + source.bind + j - core.bound, source.fixed, rows, n)
-    for j in range(edge.source + 1, edge.target + 1):
-        fill(stage.bind[j] + size, -1, n)
+    if core.implied >= 0:
+        gather_starts(stage.bind[core.implied] + size, &core.starts, stage.start + size, 1, NULL, n)
+    for j in range(target.n_bind):
+        if edge.bind_from[j] >= 0:
+            gather(stage.bind[target.slots[j]] + size, from_ + edge.bind_from[j], source.fixed, rows, n)
+        else:
+            fill(stage.bind[target.slots[j]] + size, -1, n)
     for j in range(edge.n_copies):
         o = edge.copy_output[j]
         r = edge.copy_number[j]
@@ -255,12 +256,12 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
     for c in range(info.n_keys):
         core.words[c] = outputs[info.keys[c]]
     word_source(core, row, from_, source.fixed, rows, n, stage.start)
-    for c in range(core.bound, edge.target + 1):
-        o = state.bind + c - core.bound
-        if c <= edge.source:
-            word_source(core, row + o, from_ + source.bind + c - core.bound, source.fixed, rows, n, stage.bind[c])
+    for c in range(state.n_bind):
+        o = state.bind + c
+        if edge.bind_from[c] >= 0:
+            word_source(core, row + o, from_ + edge.bind_from[c], source.fixed, rows, n, stage.bind[state.slots[c]])
         else:
-            row[o].data = &position if c == edge.target else &absent
+            row[o].data = &position if edge.bind_from[c] == THIS else &absent
             row[o].step = 0
     if state.birth >= 0:
         for j in range(n):

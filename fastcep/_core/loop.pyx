@@ -4,16 +4,21 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memset
 
 from fastcep._core.commit cimport commit
+from fastcep._core.decide cimport decide, drop_pending
+from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
 from fastcep._core.extend cimport begin, probe
+from fastcep._core.negate cimport first_kept, watch
+from fastcep._core.pending cimport pending_bytes
 from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport index_bytes, sweep
-from fastcep._core.tables cimport Column, State
-from fastcep._core.vectors cimport push, vec_free
+from fastcep._core.tables cimport Column, Leaf
+from fastcep._core.vectors cimport vec_free
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -40,18 +45,18 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
-            expire(&core.starts, core.window_kind, core.window, time[base + k], position + base + k)
+            core.now = time[base + k]
+            if core.due < core.now:
+                decide(core, core.now, False)
+            expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
             core.event_birth = core.next_birth
             core.emitted = 0
             pending = bits[k]
             while pending and not core.failed:
                 bind(core, __builtin_ctzll(pending), k, position + base + k, time[base + k])
                 pending &= pending - 1
-            if core.emitted and not core.failed:
-                if push(&core.detected, position + base + k) < 0 or push(&core.detected_counts, core.emitted) < 0:
-                    core.failed = True
-                else:
-                    core.matches += core.emitted
+            if core.emitted:
+                end_event(core, position + base + k, core.now)
             if core.failed:
                 give_up(core)
                 core.events += base + k
@@ -60,6 +65,11 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
             sweep_all(core)
         base += m
     core.events += n
+    core.now = time[n - 1]
+    if core.due < core.now:
+        decide(core, core.now, False)
+        if core.failed:
+            give_up(core)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
     return n
 
@@ -141,12 +151,15 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* tim
 
 cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
     """Bind event ``k`` of the chunk to ``member`` in every way: stage, merge, commit."""
-    cdef State* state = core.states + member
+    cdef Leaf* leaf = core.leaves + member
     cdef Stage* stage = &core.stage
     cdef int e, parts = 0
     cdef int64_t before, j
+    if leaf.negated:
+        watch(core, member, k, position, time)
+        return
     stage.size = 0
-    for e in range(state.first_edge, state.end_edge):  # a state that only stores or accepts stages (nearly) nothing
+    for e in range(leaf.first_edge, leaf.end_edge):  # an edge that only stores or accepts stages (nearly) nothing
         before = stage.size
         if core.edges[e].source < 0:
             begin(core, e, k, position, time)
@@ -162,12 +175,12 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
             core.failed = True
             return
         for j in range(stage.size):
-            commit(core, member, stage.order[j], position)
+            commit(core, stage.order[j], position)
             if core.failed:
                 return
     else:
         for j in range(stage.size):
-            commit(core, member, j, position)
+            commit(core, j, position)
             if core.failed:
                 return
 
@@ -176,7 +189,7 @@ cdef inline bint sweep_is_due(Core* core) noexcept nogil:
     """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
     cdef int64_t total = 0, limit = core.budget.limit
     cdef int i
-    for i in range(core.n_indexes):
+    for i in range(core.n_indexes + core.n_negations):
         total += index_bytes(core.indexes + i)
     return total > core.sweep_at or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
@@ -188,6 +201,9 @@ cdef void sweep_all(Core* core) noexcept nogil:
     for i in range(core.n_indexes):
         sweep(core.indexes + i, core.starts.first)
         total += index_bytes(core.indexes + i)
+    for i in range(core.n_negations):
+        sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
+        total += index_bytes(core.indexes + core.n_indexes + i)
     core.sweep_at = max(SWEEP_BYTES, total * 2)
     if core.starts.first == core.starts.next:
         rest(core, core.budget.used > core.budget.limit)
@@ -199,7 +215,11 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
     cdef int m
     starts_rest(&core.starts, wholly)
     stage_rest(&core.stage, wholly)
-    for m in range(core.n_members):
+    if core.pending.size == 0:
+        drop_pending(core)
+    if wholly:
+        seen_clear(&core.seen)
+    for m in range(core.n_slots):
         if wholly or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
     FC_CHECK(held_bytes(core) == core.budget.used)
@@ -207,12 +227,14 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
 
 cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
-    cdef int64_t items = core.detected.capacity + core.detected_counts.capacity, total
+    cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     cdef int i
     for i in range(core.n_members):
-        items += core.out_values[i].capacity + core.out_lengths[i].capacity + core.chains[i].capacity
-    total = items * 8 + starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage)
-    for i in range(core.n_indexes):
+        items += core.out_values[i].capacity + core.out_lengths[i].capacity
+    for i in range(core.n_slots):
+        items += core.chains[i].capacity
+    total = pending_bytes(&core.pending) + seen_bytes(&core.seen) + items * 8 + starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage)
+    for i in range(core.n_indexes + core.n_negations):
         total += index_bytes(core.indexes + i)
     return total
 
@@ -223,16 +245,22 @@ cdef void give_up(Core* core) noexcept nogil:
     cdef int m
     for i in range(core.detected_counts.size):
         whole += core.detected_counts.data[i]
-    core.detected.size = core.detected_counts.size
+    core.detected.size = core.detected_times.size = core.detected_counts.size
+    core.emitted = 0
+    if core.n_sets > 0:
+        forget(&core.seen)
     for m in range(core.n_members):
+        if core.leaves[m].negated:
+            continue
         values = whole
-        if core.states[m].repeated:
+        if core.leaves[m].repeated:
             values = 0
             for i in range(whole):
                 values += core.out_lengths[m].data[i]
             core.out_lengths[m].size = whole
         core.out_values[m].size = values
     core.lost += core.starts.live
+    drop_pending(core)
     drop_all(&core.starts)
     sweep_all(core)
     core.failed = False

@@ -16,15 +16,18 @@ under it, so that expiry is one compare per row, counting live rows is exact, an
 Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
-from libc.stdint cimport int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
-from fastcep._core.loop cimport held_bytes, rest, sweep_all, take_events
+from fastcep._core.decide cimport decide, drop_pending
+from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
+from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.predicate cimport Input, machine_free, machine_new
+from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_clear, starts_init
 from fastcep._core.store cimport Bucket, Index, Source, bucket_at, column_of, index_bytes, index_free, index_new, key_of
@@ -55,10 +58,12 @@ cdef class Matcher:
         cdef Tables tables = Tables(plan, intern)
         self.plan = plan
         self.tables = tables
-        self.core.n_members = tables.n_members
-        self.core.n_columns = tables.n_columns
-        self.core.n_foralls = tables.n_foralls
-        self.core.bound = tables.bound
+        self.core.n_members, self.core.n_slots, self.core.n_states = tables.n_members, tables.n_slots, tables.n_states
+        self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
+        self.core.implied = tables.implied
+        self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
+        self.core.period = plan.period
+        self.core.due = INT64_MAX
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
         self.core.window_kind = plan.window_kind
@@ -68,25 +73,33 @@ cdef class Matcher:
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
-        words = max([1] + [len(item.keys) for item in plan.indexes])
+        words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations)])
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
-        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(self.core.n_members)])
+        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(self.core.n_states)])
         self.core.row = <Source*>calloc(width, sizeof(Source))
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.chains = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes), sizeof(Index))
+        self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
+        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
         for i, item in enumerate(plan.indexes):
             index_new(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
                       self.core.states[item.state].columns)
             self.core.n_indexes = i + 1
+        for i, item in enumerate(plan.negations):
+            index_new(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
+                      len(item.registers) + 1 if item.registers else 0)
+            self.core.n_negations = i + 1
         for i in range(self.core.n_members):
-            self.core.out_values[i].budget = self.core.out_lengths[i].budget = self.core.chains[i].budget = &self.core.budget
-        self.core.detected.budget = self.core.detected_counts.budget = &self.core.budget
+            self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
+        for i in range(self.core.n_slots):
+            self.core.chains[i].budget = &self.core.budget
+        self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
+        seen_init(&self.core.seen, &self.core.budget)
+        pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
         if (starts_init(&self.core.starts, &self.core.budget) < 0
-                or stage_init(&self.core.stage, &self.core.budget, self.core.n_members, tables.n_outputs) < 0):
+                or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
 
     def __dealloc__(self):
@@ -96,9 +109,9 @@ cdef class Matcher:
                 vec_free(self.core.out_values + i)
             if self.core.out_lengths != NULL:
                 vec_free(self.core.out_lengths + i)
-            if self.core.chains != NULL:
-                vec_free(self.core.chains + i)
-        for i in range(self.core.n_indexes):
+        for i in range(self.core.n_slots if self.core.chains != NULL else 0):
+            vec_free(self.core.chains + i)
+        for i in range(self.core.n_indexes + self.core.n_negations):
             index_free(self.core.indexes + i)
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
@@ -113,6 +126,10 @@ cdef class Matcher:
         free(self.core.out_lengths)
         free(self.core.chains)
         vec_free(&self.core.detected)
+        vec_free(&self.core.detected_times)
+        pending_clear(&self.core.pending)
+        if self.core.seen.words.budget != NULL:
+            seen_clear(&self.core.seen)
         vec_free(&self.core.detected_counts)
         machine_free(self.core.vm)
 
@@ -198,15 +215,44 @@ cdef class Matcher:
                     keep.append(nulls)
                     self.core.foralls[i].null[j] = &nulls[0]
 
-    def advance(self, int64_t time, int64_t position):
-        """Move the clock: expire what can no longer match and give its memory back. ``position`` is the next event's."""
+    def advance(self, int64_t time, int64_t position, ring):
+        """Move the clock: decide what is due, expire what can no longer match and give its memory back.
+
+        ``position`` is the next event's. Matches wait for :meth:`take_output`. False: there was no memory for all of
+        them; then every partial match has been dropped (counted in ``lost``).
+        """
+        done = self._decide(time, ring, False)
         with nogil:
+            self.core.now = time
             expire(&self.core.starts, self.core.window_kind, self.core.window, time, position)
             sweep_all(&self.core)
+        return done
+
+    def finish(self, ring):
+        """End the stream: decide every match that waits, then drop every partial match. Returns as :meth:`advance`."""
+        done = self._decide(INT64_MAX, ring, True)
+        self.clear()
+        return done
+
+    def _decide(self, int64_t time, ring, bint all):
+        cdef list keep = []
+        cdef bint failed
+        if self.core.pending.size == 0:
+            return True
+        self.core.budget.refused = False
+        if self.core.n_foralls:
+            self._bind_ring(ring, keep)
+        with nogil:
+            decide(&self.core, time, all)
+            failed = self.core.failed
+            if failed:
+                give_up(&self.core)
+        return not failed
 
     def clear(self):
         """Drop every partial match."""
         with nogil:
+            drop_pending(&self.core)
             drop_all(&self.core.starts)
             sweep_all(&self.core)
             rest(&self.core, True)
@@ -217,18 +263,20 @@ cdef class Matcher:
         self.clear()
 
     def take_output(self):
-        """Return and empty the output: ``(values, lengths, detecting positions, matches per detecting position)``.
+        """Return and empty the output: ``(values, lengths, detecting positions, their times, matches per position)``.
 
-        ``values[m]`` holds event positions of member m, one per match (-1 absent); for a Kleene member its elements one
-        match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members).
+        ``values[m]`` holds event positions of member m, one per match (-1 absent); for one that holds a list its
+        elements one match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members). The
+        position is -1 for what was decided at a time and not by an event.
         """
         cdef int i
         values, lengths = [], []
         for i in range(self.core.n_members):
             values.append(take(self.core.out_values + i))
-            lengths.append(take(self.core.out_lengths + i) if self.core.states[i].repeated else None)
+            lengths.append(take(self.core.out_lengths + i) if self.core.leaves[i].repeated else None)
         self.core.emitted = 0
-        return values, lengths, take(&self.core.detected), take(&self.core.detected_counts)
+        return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
+                take(&self.core.detected_counts))
 
     def mark_codes(self, uint8_t[::1] marks):
         """Set ``marks[c]`` for every string code c that a stored row may hold.
@@ -239,7 +287,7 @@ cdef class Matcher:
         cdef int i, w, r
         cdef Index* index
         cdef Bucket* bucket
-        for i in range(self.core.n_indexes):
+        for i in range(self.core.n_indexes + self.core.n_negations):
             index = self.core.indexes + i
             for b in range(index.n_buckets):
                 bucket = bucket_at(index, b)

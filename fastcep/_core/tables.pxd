@@ -14,10 +14,38 @@ cdef struct Column:         # an event column: where a chunk's values are
     const uint8_t* null     # or NULL
 
 
+cdef enum:              # a chain node's word: position, member << MEMBER_AT, and whether a round of the group begins
+    MEMBER_AT = 48
+    ROUND_AT = 56
+
+
+cdef enum:                  # where a binding of a new row comes from, if not from a word of the old row
+    ABSENT = -1
+    THIS = -2               # the event, or the node made for it
+    FIRST = -3              # the event of the row's start
+
+
+cdef struct Leaf:           # a variable
+    bint negated
+    bint repeated           # its output is a list
+    int32_t group           # number of its group, or -1
+    int32_t slot            # its binding's; members of a group share one
+    int32_t set             # the ANY that may bind the same events in several ways, by its first member; or -1
+    int32_t first_edge      # edges that bind it
+    int32_t end_edge
+
+
 cdef struct Edge:
     int32_t source
     int32_t target
     int32_t index
+    int32_t slot            # the binding that it changes
+    bint chained            # by a node, which has the mark beside the position
+    int64_t mark
+    int32_t* bind_from      # per binding of the target's rows: word of the old row, ABSENT or THIS
+    int32_t* leaf_from      # per variable: the same, or FIRST
+    bint only_accepts       # children are matches and nothing else, without a condition; the member's only edge
+    bint only_stores        # children go to one index, without a condition; the member's only edge
     int32_t n_probe
     int32_t* probe
     bint has_predicate
@@ -32,13 +60,13 @@ cdef struct Edge:
     int32_t* computed
     int32_t n_forall
     int32_t* forall
+    int32_t n_absent
+    int32_t* absent
 
 
 cdef struct State:
-    bint repeated
     bint accepting
-    bint only_accepts        # one edge; children are matches and nothing else, without a condition
-    bint only_stores         # one edge; children go to one index, without a condition
+    bint deferred            # a match waits for the end of its window
     bint first               # rows only begin here, so that in a bucket they expire in order
     int32_t registers
     int32_t outputs
@@ -47,11 +75,16 @@ cdef struct State:
     int32_t* indexes
     int32_t n_accept_forall
     int32_t* accept_forall
-    int32_t first_edge       # edges into the state
-    int32_t end_edge
-    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings from Tables.bound on
+    int32_t n_accept_absent
+    int32_t* accept_absent
+    int32_t n_at_end
+    int32_t* at_end
+    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings
     int32_t birth
     int32_t bind
+    int32_t n_bind           # bindings, but that which its start tells
+    int32_t* slots           # of the bindings
+    uint8_t* has             # per slot: whether the rows bind it
     int32_t columns          # the row's columns: null bits of the registers and the registers, if there are any
 
 
@@ -63,8 +96,16 @@ cdef struct IndexInfo:
     int32_t* forall
 
 
+cdef enum:                  # reach of a for-all condition, or of a check in a group
+    ALL
+    LATEST
+    EARLIER
+
+
 cdef struct ForAll:
     int32_t guard
+    int32_t reach
+    int32_t newest           # greatest offset
     Code program
     int32_t n_elements
     int32_t* member
@@ -74,11 +115,42 @@ cdef struct ForAll:
     const uint8_t** null
     int64_t* values          # scratch: elements of one chunk, [n_elements][CHUNK]
     uint8_t* nulls
+    uint8_t one_null[64]     # scratch: null flags of the registers of a negated variable's event
+
+
+cdef struct Negation:       # events of a negated variable, in the index after those of the states
+    int32_t member
+    int32_t n_keys
+    int32_t* keys            # event columns
+    int32_t n_registers
+    int32_t* registers       # event columns
+    bint by_time             # kept for the window's length
+
+
+cdef struct Absence:        # a check that there is none
+    int32_t negation
+    int32_t group
+    int32_t reach
+    int32_t n_before
+    int32_t* before          # members
+    int32_t n_after
+    int32_t* after
+    int32_t* keys            # outputs
+    bint has_program
+    Code program
+    int32_t n_forall
+    int32_t* forall
 
 
 cdef class Tables:
-    cdef int n_types, n_members, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
-    cdef int bound                # 1 if every match binds member 0 first, to one event: its start tells the event; else 0
+    cdef int n_types, n_members, n_slots, n_states, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
+    cdef int n_groups, n_negations, n_absences, n_sets
+    cdef int implied              # the slot that every match binds first, to one event: its start tells it; or -1
+    cdef Leaf* leaves
+    cdef Negation* negations
+    cdef Absence* absences
+
+    cdef int _take_bindings(self, plan, Edge* edge, item) except -1
     cdef uint64_t* type_members   # per type id: members that may bind it
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member

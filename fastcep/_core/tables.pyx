@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
+from fastcep.query.patterns import leaves_of
 
 COLUMN_TYPE = -3
 
@@ -29,12 +30,20 @@ cdef int _use(Code* code, object program, str role, object kernels) except -1:
     return 0
 
 
+def _holder(tuples, member):
+    """Number of the tuple that has a member, or -1."""
+    for number, members in enumerate(tuples):
+        if member in members:
+            return number
+    return -1
+
+
 def tasks_of(plan):
     """The programs of ``plan`` and how the matcher calls each, ``[(program, role)]`` (roles: fastcep.kernels)."""
     tasks = [(program, "column") for program in plan.locals] + [(column.program, "column") for column in plan.columns]
     for edge in plan.edges:
         tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
-    tasks += [(forall.program, "predicate") for forall in plan.foralls]
+    tasks += [(check.program, "predicate") for check in (*plan.foralls, *plan.absences)]
     return [(program, role) for program, role in tasks if program is not None]
 
 
@@ -44,7 +53,13 @@ cdef class Tables:
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
         self.n_types = len(plan.type_members)
-        self.n_members = len(plan.states)
+        self.n_members = len(leaves_of(plan.query.pattern))
+        self.n_groups = len(plan.groups)
+        self.n_slots = self.n_members + self.n_groups
+        self.n_states = len(plan.states)
+        self.n_negations = len(plan.negations)
+        self.n_absences = len(plan.absences)
+        self.n_sets = len(plan.sets)
         self.n_edges = len(plan.edges)
         self.n_indexes = len(plan.indexes)
         self.n_columns = len(plan.columns)
@@ -57,9 +72,11 @@ cdef class Tables:
             if reads_type:
                 self.type_codes[i] = intern(name)
         self._take_columns(plan, intern)
+        self._take_leaves(plan)
         self._take_states(plan)
         self._take_edges(plan, intern)
         self._take_foralls(plan, intern)
+        self._take_negations(plan, intern)
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
             self.infos[i].n_keys = len(item.keys)
@@ -67,9 +84,7 @@ cdef class Tables:
             self.infos[i].guard = item.guard
             self.infos[i].n_forall = len(item.forall)
             self.infos[i].forall = ints(item.forall)
-        programs = [p for e in plan.edges for p in (e.predicate, e.outputs)] + [f.program for f in plan.foralls]
-        programs += list(plan.locals) + [c.program for c in plan.columns]
-        self.n_inputs = max(len(p.inputs) for p in [*programs, None] if p is not None) if any(programs) else 0
+        self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
     def _take_columns(self, plan, intern):
         cdef Py_ssize_t i
@@ -94,6 +109,8 @@ cdef class Tables:
         self.foralls = <ForAll*>calloc(max(1, self.n_foralls), sizeof(ForAll))
         for i, forall in enumerate(plan.foralls):
             self.foralls[i].guard = forall.guard
+            self.foralls[i].reach = forall.reach
+            self.foralls[i].newest = max([offset for _, offset, _ in forall.elements], default=0)
             code_new(&self.foralls[i].program, forall.program, intern)
             self.foralls[i].n_elements = len(forall.elements)
             self.foralls[i].member = ints([e[0] for e in forall.elements])
@@ -104,15 +121,36 @@ cdef class Tables:
             self.foralls[i].values = <int64_t*>calloc(max(1, len(forall.elements)) * CHUNK, sizeof(int64_t))
             self.foralls[i].nulls = <uint8_t*>calloc(max(1, len(forall.elements)) * CHUNK, 1)
 
+    def _take_leaves(self, plan):
+        cdef Py_ssize_t i
+        cdef Leaf* leaf
+        self.leaves = <Leaf*>calloc(self.n_members, sizeof(Leaf))
+        for i, item in enumerate(leaves_of(plan.query.pattern)):
+            leaf = self.leaves + i
+            leaf.negated = item.negated
+            leaf.repeated = item.repeated
+            leaf.group = _holder(plan.groups, i)
+            leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
+            number = _holder(plan.sets, i)
+            leaf.set = -1 if number < 0 else plan.sets[number][0]
+        for i, item in enumerate(plan.edges):  # those of a member stand together
+            leaf = self.leaves + <int>item.member
+            if leaf.end_edge == 0:
+                leaf.first_edge = i
+            leaf.end_edge = i + 1
+        starts = [edge.member for edge in plan.edges if edge.source < 0]
+        leaf = self.leaves + <int>starts[0]
+        self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
+
     def _take_states(self, plan):
         cdef Py_ssize_t i
         cdef State* state
-        self.states = <State*>calloc(self.n_members, sizeof(State))
-        self.bound = not plan.states[0].repeated and all(e.target == 0 for e in plan.edges if e.source < 0)
+        self.states = <State*>calloc(self.n_states, sizeof(State))
         for i, item in enumerate(plan.states):
             state = self.states + i
-            state.repeated = item.repeated
             state.accepting = item.accepting
+            state.deferred = item.deferred
+            state.first = True
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
@@ -120,21 +158,44 @@ cdef class Tables:
             state.indexes = ints(item.indexes)
             state.n_accept_forall = len(item.accept_forall)
             state.accept_forall = ints(item.accept_forall)
+            state.n_accept_absent = len(item.accept_absences)
+            state.accept_absent = ints(item.accept_absences)
+            state.n_at_end = len(item.at_end)
+            state.at_end = ints(item.at_end)
+            slots = self._slots(item)
+            state.n_bind = len(slots)
+            state.slots = ints(slots)
+            state.has = <uint8_t*>calloc(self.n_slots, 1)
+            for slot in item.bindings:
+                state.has[<int>slot] = True
             state.birth = 1 if item.needs_birth else -1
             state.bind = 1 + item.needs_birth
-            state.fixed = state.bind + i + 1 - self.bound
+            state.fixed = state.bind + state.n_bind
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
+
+    def _slots(self, state):
+        """The bindings that a state's rows have words for."""
+        return [slot for slot in state.bindings if slot != self.implied]
 
     def _take_edges(self, plan, intern):
         cdef Py_ssize_t i
         cdef Edge* edge
+        cdef Leaf* leaf
         self.edges = <Edge*>calloc(max(1, self.n_edges), sizeof(Edge))
         for i, item in enumerate(plan.edges):
             edge = self.edges + i
+            leaf = self.leaves + <int>item.member
             edge.source = item.source
             edge.target = item.target
+            if edge.source >= 0:
+                self.states[edge.target].first = False
             edge.index = item.index
+            edge.slot = leaf.slot
+            edge.chained = leaf.repeated
+            if leaf.group >= 0:
+                edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
+            self._take_bindings(plan, edge, item)
             edge.n_probe = len(item.probe)
             edge.probe = ints(item.probe)
             if item.predicate is not None:
@@ -153,20 +214,73 @@ cdef class Tables:
                 edge.has_outputs = True
             edge.n_forall = len(item.forall)
             edge.forall = ints(item.forall)
-            if self.states[item.target].end_edge == 0:
-                self.states[item.target].first_edge = i
-            self.states[item.target].end_edge = i + 1
-        single = not any(item.repeated for item in plan.states)
-        for i, item in enumerate(plan.states):
-            into = [e for e in plan.edges if e.target == i]
-            self.states[i].first = all(e.source < 0 for e in into)
-            simple = not item.repeated and len(into) == 1 and not into[0].forall
-            self.states[i].only_accepts = (
-                single and simple and item.accepting and not item.indexes
-                and item.accept_guard < 0 and not item.accept_forall)
-            self.states[i].only_stores = (
-                simple and not item.accepting and len(item.indexes) == 1
-                and all(plan.indexes[n].guard < 0 and not plan.indexes[n].forall for n in item.indexes))
+            edge.n_absent = len(item.absences)
+            edge.absent = ints(item.absences)
+        self._find_short_ways(plan)
+
+    cdef int _take_bindings(self, plan, Edge* edge, item) except -1:
+        """Where the bindings of new rows come from."""
+        cdef int i
+        before, bindings, values = {}, [], []
+        if item.source >= 0:
+            for i, slot in enumerate(self._slots(plan.states[item.source])):
+                before[slot] = self.states[edge.source].bind + i
+        for slot in self._slots(plan.states[item.target]):
+            bindings.append(before.get(slot, THIS if slot == edge.slot else ABSENT))
+        for i in range(self.n_members):
+            if self.leaves[i].slot == self.implied:
+                values.append(FIRST)
+            else:
+                values.append(THIS if i == item.member else before.get(self.leaves[i].slot, ABSENT))
+        edge.bind_from = ints(bindings)
+        edge.leaf_from = ints(values)
+        return 0
+
+    def _find_short_ways(self, plan):
+        """Edges whose children need not be staged."""
+        cdef Py_ssize_t i
+        plain = not plan.sets
+        for i in range(self.n_members):
+            plain = plain and not self.leaves[i].repeated
+        for i, item in enumerate(plan.edges):
+            target = plan.states[item.target]
+            simple = (
+                not self.edges[i].chained and not item.forall and not item.absences
+                and len([other for other in plan.edges if item.member == other.member or item.target == other.target]) == 1)
+            self.edges[i].only_accepts = (
+                plain and simple and target.accepting and not target.indexes and not target.deferred
+                and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)
+            self.edges[i].only_stores = (
+                simple and not target.accepting and len(target.indexes) == 1
+                and plan.indexes[target.indexes[0]].guard < 0 and not plan.indexes[target.indexes[0]].forall)
+
+    def _take_negations(self, plan, intern):
+        cdef Py_ssize_t i
+        cdef Absence* absence
+        self.negations = <Negation*>calloc(max(1, self.n_negations), sizeof(Negation))
+        for i, item in enumerate(plan.negations):
+            self.negations[i].member = item.member
+            self.negations[i].n_keys = len(item.keys)
+            self.negations[i].keys = ints(item.keys)
+            self.negations[i].n_registers = len(item.registers)
+            self.negations[i].registers = ints(item.registers)
+            self.negations[i].by_time = item.by_time
+        self.absences = <Absence*>calloc(max(1, self.n_absences), sizeof(Absence))
+        for i, item in enumerate(plan.absences):
+            absence = self.absences + i
+            absence.negation = item.negation
+            absence.group = -1 if item.group < 0 else item.group - self.n_members
+            absence.reach = item.reach
+            absence.n_before = len(item.before)
+            absence.before = ints(item.before)
+            absence.n_after = len(item.after)
+            absence.after = ints(item.after)
+            absence.keys = ints(item.keys)
+            if item.program is not None:
+                code_new(&absence.program, item.program, intern)
+                absence.has_program = True
+            absence.n_forall = len(item.forall)
+            absence.forall = ints(item.forall)
 
     def use_kernels(self, plan, kernels):
         """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
@@ -180,13 +294,29 @@ cdef class Tables:
             _use(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
         for i, forall in enumerate(plan.foralls):
             _use(&self.foralls[i].program, forall.program, "predicate", kernels)
+        for i, absence in enumerate(plan.absences):
+            _use(&self.absences[i].program, absence.program, "predicate", kernels)
 
     def __dealloc__(self):
         cdef int i
-        for i in range(self.n_members if self.states != NULL else 0):
+        for i in range(self.n_members if self.locals != NULL else 0):
             code_free(self.locals + i)
+        for i in range(self.n_states if self.states != NULL else 0):
             free(self.states[i].indexes)
             free(self.states[i].accept_forall)
+            free(self.states[i].accept_absent)
+            free(self.states[i].at_end)
+            free(self.states[i].slots)
+            free(self.states[i].has)
+        for i in range(self.n_negations if self.negations != NULL else 0):
+            free(self.negations[i].keys)
+            free(self.negations[i].registers)
+        for i in range(self.n_absences if self.absences != NULL else 0):
+            code_free(&self.absences[i].program)
+            free(self.absences[i].before)
+            free(self.absences[i].after)
+            free(self.absences[i].keys)
+            free(self.absences[i].forall)
         for i in range(self.n_columns if self.columns != NULL else 0):
             code_free(&self.columns[i].program)
             free(self.columns[i].values)
@@ -200,6 +330,9 @@ cdef class Tables:
             free(self.edges[i].copy_number)
             free(self.edges[i].computed)
             free(self.edges[i].forall)
+            free(self.edges[i].absent)
+            free(self.edges[i].bind_from)
+            free(self.edges[i].leaf_from)
         for i in range(self.n_indexes if self.infos != NULL else 0):
             free(self.infos[i].keys)
             free(self.infos[i].forall)
@@ -221,3 +354,6 @@ cdef class Tables:
         free(self.states)
         free(self.infos)
         free(self.foralls)
+        free(self.leaves)
+        free(self.negations)
+        free(self.absences)

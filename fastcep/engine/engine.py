@@ -98,6 +98,7 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
+        self._defers = any(state.deferred for plan in self._plans for state in plan.states)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
         self._ring = EventRing(kept, self._schema) if keeps else None
@@ -219,12 +220,33 @@ class Engine:
         self._kernels.swap()
         if batch is None:  # what is held back has grown
             self._memory.divide(shared_bytes(self._ring, self._strings, self._reorder), self._position)
-        found = no_matches(self._plans, self._returns) if batch is None else self._match(batch)
+        if batch is not None:
+            self._match(batch)
+        if self._defers:
+            self._decide()
+        found = no_matches(self._plans, self._returns) if batch is None and not self._defers else self._found()
         if self._unused.due:
             self._forget_strings()
         return self._memory.settle(found)
 
-    def _match(self, batch: EventBatch) -> Matches:
+    def _found(self) -> Matches:
+        numbers = self._ring if self._own_numbers else None
+        parts = zip(self._plans, self._matchers, self._returns, strict=True)
+        return Matches([take_matches(*part, numbers) for part in parts])
+
+    def _decide(self) -> None:
+        """Decide the matches that wait for a time which the watermark has passed; at the end, all of them."""
+        clock = self._watermark()
+        for number, matcher in enumerate(self._matchers):
+            live = matcher.lost
+            if self._ended:
+                done = matcher.finish(self._ring)
+            else:
+                done = clock is None or matcher.advance(clock, self._position, self._ring)
+            if not done:
+                self._memory.gave_up(number, self._position, matcher.lost - live)
+
+    def _match(self, batch: EventBatch) -> None:
         ring, position = self._ring, self._position
         if len(batch):
             if ring is not None:
@@ -241,9 +263,6 @@ class Engine:
             self._time = int(batch.time[-1])
             if batch.sequence is not None:
                 self._sequence = int(batch.sequence[-1])
-        numbers = ring if self._own_numbers else None
-        parts = zip(self._plans, self._matchers, self._returns, strict=True)
-        return Matches([take_matches(*part, batch.time, position, numbers) for part in parts])
 
     def _watermark(self) -> int | None:
         """The time that no later event is taken from before; None at first."""
@@ -265,7 +284,7 @@ class Engine:
     def _sweep(self, time: int) -> None:
         """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
         for matcher in self._matchers:
-            matcher.advance(time, self._position)
+            matcher.advance(time, self._position, self._ring)
         if self._ring is not None:
             self._ring.reclaim(self._oldest())
 
@@ -280,7 +299,7 @@ class Engine:
         Returns
         -------
         Matches
-            Those of events that were held back until this time.
+            Those of events that were held back until this time, and those that are decided before it.
 
         Raises
         ------
@@ -294,7 +313,12 @@ class Engine:
                 raise ValidationError(
                     f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}"
                 )
-            found = self._take(self._reorder.advance(moment) if self._reorder is not None else None)
+            batch = None
+            if self._reorder is not None:
+                batch = self._reorder.advance(moment)
+            elif self._defers:
+                self._time = moment
+            found = self._take(batch)
             self._time = moment
             self._sweep(moment)
             return found
@@ -330,8 +354,9 @@ class Engine:
     def flush(self) -> Matches:
         """End the stream: return what was waiting for its end and drop all state but late events."""
         with self._alone():
-            found = self._take(self._reorder.finish() if self._reorder is not None else None)
+            batch = self._reorder.finish() if self._reorder is not None else None
             self._ended = True
+            found = self._take(batch)
             for matcher in self._matchers:
                 matcher.clear()
             if self._ring is not None:

@@ -15,6 +15,7 @@ from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
 from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -28,9 +29,9 @@ class QueryMatches:
     counts
         int64, matches per detecting event.
     detected
-        int64, arrival position of each detecting event.
+        int64, arrival position of each detecting event; -1 for a decision at a time, without an event.
     times
-        int64 ns, its time.
+        int64 ns, their time.
     returned
         RETURN columns by name.
     """
@@ -53,12 +54,13 @@ class QueryMatches:
             "window_id": all_null(times),
             "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
-        for number, member in enumerate(self.query.pattern.members):
+        for number, leaf in enumerate(leaves_of(self.query.pattern)):
+            if leaf.negated:
+                continue
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]
-            if lengths is not None:
-                out[member.variable] = from_lengths(lengths, from_numpy(values))
-            else:
-                out[member.variable] = from_numpy(values, nulls=values < 0 if member.minimum == 0 else None)
+            absent = values < 0 if leaf.optional and not leaf.member.repeated else None
+            bound = from_numpy(values, nulls=absent)
+            out[leaf.name] = bound if lengths is None else from_lengths(lengths, bound)
         out.update(self.returned)
         return out
 
@@ -113,9 +115,12 @@ class Matches:
         self._check_columns()
         tables = [pa.table(part.columns()).cast(_plain(part)) for part in self.parts]
         whole = pa.concat_tables(tables, promote_options="default")
-        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in self.parts])
-        order = np.argsort(detected, kind="stable")
-        return whole.take(from_numpy(order))
+        detected, times = (
+            np.concatenate([np.repeat(values, part.counts) for part, values in zip(self.parts, each, strict=True)])
+            for each in ([part.detected for part in self.parts], [part.times for part in self.parts])
+        )
+        # What was decided at a time comes behind the matches of the events at that time.
+        return whole.take(from_numpy(np.lexsort((detected, detected < 0, times))))
 
     def _check_columns(self) -> None:
         seen: dict[str, tuple[Any, str]] = {}

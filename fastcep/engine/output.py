@@ -12,6 +12,7 @@ from fastcep.engine.matches import Matches, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
+from fastcep.query.patterns import leaves_of
 
 __all__ = ["no_matches", "take_matches"]
 
@@ -19,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def take_matches(
-    plan: Plan, matcher: Matcher, returns: Returns | None, times: Ints, position: int, numbers: EventRing | None
+    plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None
 ) -> QueryMatches:
     """Take what a matcher found in a batch.
 
@@ -27,17 +28,15 @@ def take_matches(
     ----------
     plan, matcher, returns
         Of one query; `returns` is None if it has no RETURN.
-    times, position
-        The times of the batch's events, and the position of the first.
     numbers
         The ring with the events' sequence numbers; None if these are the positions.
     """
-    values, lengths, detected, counts = matcher.take_output()
+    values, lengths, detected, times, counts = matcher.take_output()
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}
     if numbers is not None:
         bindings = Bindings(bindings.n, [_numbered(positions, numbers) for positions in values], lengths)
-    return QueryMatches(plan.query, bindings, detected, counts, times[detected - position], returned)
+    return QueryMatches(plan.query, bindings, detected, counts, times, returned)
 
 
 def _numbered(positions: Ints, ring: EventRing) -> Ints:
@@ -53,7 +52,7 @@ def no_matches(plans: Sequence[Plan], returns: Sequence[Returns | None]) -> Matc
     empty = np.empty(0, np.int64)
     parts = []
     for plan, item in zip(plans, returns, strict=True):
-        lengths = [empty if member.repeated else None for member in plan.query.pattern.members]
+        lengths = [empty if leaf.repeated else None for leaf in leaves_of(plan.query.pattern)]
         bindings = Bindings(0, [empty] * len(lengths), lengths)
         parts.append(QueryMatches(plan.query, bindings, empty, empty, empty, item.columns(bindings) if item else {}))
     return Matches(parts)

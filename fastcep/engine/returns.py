@@ -14,9 +14,10 @@ from fastcep.engine.link import Linker
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
 from fastcep.kernels import Task
+from fastcep.plan.automaton import repeat
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.ir import Op, leaves
-from fastcep.plan.rewrite import Edge, step
+from fastcep.plan.rewrite import step
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
 
@@ -93,7 +94,7 @@ class Returns:
         return from_numpy(typed, nulls=nulls)
 
     def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
-        member = self.translate.members[node.variable]
+        member = self.translate.variables[node.leaf]
         lengths = bindings.lengths[member]
         assert lengths is not None
         dtype = self.translate.dtype(member, node.name)
@@ -110,7 +111,7 @@ class Returns:
             for leaf in leaves(expr):
                 if leaf.data[0] in _AGGREGATES:
                     member = leaf.data[1]
-                    yield from (step(op, Edge(member, member)) for op in _state(leaf))
+                    yield from (step(op, repeat(member)) for op in _state(leaf))
 
     def _compile(self, expr: Op) -> _Expression:
         known = self._compiled.get(expr)
@@ -173,7 +174,7 @@ class Returns:
             values[here] = self.type_codes[types]
             return values, nulls
         schema = self.query.schema
-        columns = {name: schema.column_of(name, attr) for name in self.query.pattern.members[member].types}
+        columns = {name: schema.column_of(name, attr) for name in self.translate.leaves[member].member.types}
         for column in set(columns.values()):
             own = np.array([columns.get(name) == column for name in schema.type_names])[types]
             found, missing = self.ring.take(column, at[own])
@@ -184,6 +185,9 @@ class Returns:
 
     def _quantity(self, leaf: Op, bindings: Bindings) -> Values:
         kind, member, extra, attr = leaf.data
+        if member >= len(self.translate.leaves):  # rounds of a group: as many as any of its variables has elements
+            group = self.translate.groups[member - len(self.translate.leaves)]
+            member = next(n for n, one in enumerate(self.translate.leaves) if one.group == group and not one.negated)
         lengths, values = bindings.lengths[member], bindings.values[member]
         none = np.zeros(bindings.n, np.uint8)
         if lengths is None:
@@ -218,7 +222,7 @@ class Returns:
                 return value if node.name == "event" else before[node]
 
             for op in state:
-                new = step(op, Edge(member, member))
+                new = step(op, repeat(member))
                 values, nulls = self._evaluate(new, input_of, len(rows))
                 state[op][0][rows], state[op][1][rows] = values, nulls
         return state[leaf]

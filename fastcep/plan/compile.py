@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fastcep.errors import ValidationError
-from fastcep.plan.bytecode import Compiler, Program
-from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, const, leaves, only, to_float, transform
-from fastcep.plan.placement import ForAll, Placement, Placer
-from fastcep.plan.plan import EdgePlan, EventColumn, ForAllPlan, IndexPlan, Plan, StatePlan
-from fastcep.plan.rewrite import START, Edge, step
+from fastcep.plan.automaton import NO, START, Edge, entry
+from fastcep.plan.bytecode import Compiler
+from fastcep.plan.checks import Checks
+from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, leaves, only, to_float, transform
+from fastcep.plan.negation import place_negations
+from fastcep.plan.placement import Placer
+from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
+from fastcep.plan.programs import Columns
+from fastcep.plan.rewrite import step
 from fastcep.plan.wording import describe
 from fastcep.query import ast
 
-_BUILTINS = {"time": -1, "seq": -2, "type": -3}
-_COMPUTED = -4
 #: A row keeps the nulls of its registers in one word.
 MAX_VALUES = 64
 
@@ -53,60 +55,58 @@ def make_plan(query: ast.Query) -> Plan:
 class _Planner:
     def __init__(self, query: ast.Query) -> None:
         self.query = query
-        self.members = query.pattern.members
-        self.placement: Placement = Placer(query).place()
-        self.columns: dict[Op, int] = {}
-        self.column_plans: list[EventColumn] = []
+        placer = Placer(query)
+        self.placement = placer.place()
+        self.places = placer.places
+        self.leaves = placer.leaves
+        self.columns = Columns(query)
         self.edges: dict[Edge, _EdgeWork] = {}
-        self.states = [_StateWork() for _ in self.members]
+        self.states = [_StateWork() for _ in self.places.states]
         self.indexes: list[_IndexWork] = []
-        self.foralls: list[tuple[int, ForAll]] = []
-        self.ring: set[int] = set()
+        self.checks = Checks(query, self.places, self.placement, place_negations(placer))
 
     def plan(self) -> Plan:
-        place, query = self.placement, self.query
-        on_exit = {s: self._register_foralls(s, v) for s, v in place.all_on_exit.items()}
-        on_accept = {s: self._register_foralls(s, v) for s, v in place.all_on_accept.items()}
-        on_edge = {e: self._register_foralls(e.target, v) for e, v in place.all_on_edge.items()}
-        for edge in place.edges:
+        place, query, checks, columns = self.placement, self.query, self.checks, self.columns
+        for edge in self.places.edges:
             self._split(edge)
-        for edge in place.edges:
-            self._choose_index(edge, on_exit)
-        accept: dict[int, Op] = {}
-        for state in place.accepting:
-            accept[state] = all_of(place.on_exit.get(state, []) + place.on_accept.get(state, []))
-        self._temporaries(accept, on_edge, on_exit, on_accept)
+        for edge in self.places.edges:
+            self._choose_index(edge)
+        accept = {number: all_of(place.on_accept.get(number, []))
+                  for number, state in enumerate(self.places.states) if state.accepting}  # fmt: skip
+        self._temporaries(accept)
         self._fix_registers()
         self._check_registers()
-        locals_ = [self._local(number) for number in range(len(self.members))]
-        edges = [self._edge(edge, on_edge.get(edge, ())) for edge in sorted(place.edges, key=_order)]
-        foralls = [self._forall(number) for number in range(len(self.foralls))]
+        local = {m: [step(c, entry(m, self.places.chain[m])) for c in place.local.get(m, [])]
+                 for m in range(len(self.leaves))}  # fmt: skip
+        locals_ = tuple(columns.local(conditions) for conditions in local.values())
+        edges = tuple(self._edge(edge) for edge in self.places.edges)
+        outputs = [state.outputs for state in self.states]
+        foralls, negations, absences = checks.plans(outputs, columns)
         kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2}
         window = getattr(query.window, "nanoseconds", getattr(query.window, "events", 0))
+        indexes = tuple(self._index(item) for item in self.indexes)
+        states = tuple(self._state(number, accept.get(number, TRUE)) for number in range(len(self.states)))
         return Plan(
             query=query,
             window_kind=kinds[type(query.window)],
             window=window,
             type_members=self._type_members(),
-            locals=tuple(locals_),
-            columns=tuple(self.column_plans),
-            indexes=tuple(self._index(item) for item in self.indexes),
-            foralls=tuple(foralls),
-            edges=tuple(edges),
-            states=tuple(self._state(n, accept, on_exit, on_accept) for n in range(len(self.members))),
-            ring_columns=tuple(sorted(self.ring | self._returned())),
-            local_texts=tuple(
-                tuple(self._show(step(c, Edge(START, n))) for c in place.local.get(n, []))
-                for n in range(len(self.members))
-            ),
+            locals=locals_,
+            columns=tuple(columns.plans),
+            indexes=indexes,
+            foralls=foralls,
+            negations=negations,
+            absences=absences,
+            edges=edges,
+            states=states,
+            groups=tuple(self.places.inner.values()),
+            sets=self.places.sets,
+            period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
+            ring_columns=tuple(sorted(columns.ring | self._returned())),
+            local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )
 
     # ------------------------------------------------------------ conditions
-
-    def _register_foralls(self, state: int, items: list[ForAll]) -> tuple[int, ...]:
-        """Number the conditions for one state; the same condition at another state has another program."""
-        self.foralls += [(state, item) for item in items]
-        return tuple(range(len(self.foralls) - len(items), len(self.foralls)))
 
     def _split(self, edge: Edge) -> None:
         """Divide the edge's conditions into key equalities and the residual predicate."""
@@ -125,16 +125,11 @@ class _Planner:
                 work.replace.setdefault(*pair)
         work.keys.sort(key=repr)
 
-    def _choose_index(self, edge: Edge, on_exit: dict[int, tuple[int, ...]]) -> None:
+    def _choose_index(self, edge: Edge) -> None:
         if edge.source == START:
             return
-        state, place = edge.source, self.placement
-        if edge.loop:
-            guard = all_of(place.on_loop.get(state, []))
-            forall: tuple[int, ...] = ()
-        else:
-            guard = all_of(place.on_exit.get(state, []))
-            forall = on_exit.get(state, ())
+        state, guard = edge.source, all_of(self.placement.on_source.get(edge, []))
+        forall = self.checks.on_source.get(edge, ())
         keys = tuple(row for row, _ in self.edges[edge].keys)
         for number, item in enumerate(self.indexes):
             if (item.state, item.keys, item.guard, item.forall) == (state, keys, guard, forall):
@@ -143,13 +138,7 @@ class _Planner:
         self.edges[edge].index = len(self.indexes)
         self.indexes.append(_IndexWork(state, keys, guard, forall))
 
-    def _temporaries(
-        self,
-        accept: dict[int, Op],
-        on_edge: dict[Edge, tuple[int, ...]],
-        on_exit: dict[int, tuple[int, ...]],
-        on_accept: dict[int, tuple[int, ...]],
-    ) -> None:
+    def _temporaries(self, accept: dict[int, Op]) -> None:
         def want(state: int, expr: Op) -> None:
             if expr != TRUE and expr not in self.states[state].temporary:
                 self.states[state].temporary.append(expr)
@@ -160,19 +149,14 @@ class _Planner:
             want(item.state, item.guard)
         for state, guard in accept.items():
             want(state, guard)
-        at_state = [(state, number) for part in (on_exit, on_accept) for state, ns in part.items() for number in ns]
-        at_state += [(edge.target, number) for edge, numbers in on_edge.items() for number in numbers]
-        for state, number in at_state:
-            condition = self.foralls[number][1]
-            want(state, condition.guard)
-            for expr in _row_parts(condition.condition):
-                want(state, expr)
+        for state, expr in self.checks.wanted():
+            want(state, expr)
 
     def _fix_registers(self) -> None:
         changed = True
         while changed:
             changed = False
-            for edge in sorted(self.edges, key=_order, reverse=True):
+            for edge in reversed(self.places.edges):
                 if edge.source == START:
                     continue
                 source = self.states[edge.source].registers
@@ -188,7 +172,7 @@ class _Planner:
     def _check_registers(self) -> None:
         for number, state in enumerate(self.states):
             if len(state.registers) > MAX_VALUES:
-                variable = self.members[number].variable
+                variable = self.leaves[self.places.states[number].member].name
                 raise ValidationError(
                     f"query {self.query.name!r}: a partial match that has bound {variable!r} has to carry "
                     f"{len(state.registers)} values for later conditions, "
@@ -200,81 +184,23 @@ class _Planner:
         return transform(step(expr, edge), replace.get)
 
     def _carried(self, expr: Op, state: int) -> list[Op]:
-        """Maximal parts of ``expr`` that depend on the row only and do not change while the state loops."""
+        """Maximal parts of ``expr`` that depend on the row only and that no event behind the state changes."""
         if not expr.args:
             return [expr] if expr.name == "q" else []
-        if only(expr, "q") and not (
-            self.members[state].repeated and any(leaf.data[1] == state for leaf in leaves(expr))
-        ):
+        if only(expr, "q") and not any(leaf.data[1] in self.places.states[state].open for leaf in leaves(expr)):
             return [expr]
         return [part for arg in expr.args for part in self._carried(arg, state)]
 
-    # -------------------------------------------------------------- programs
+    # ----------------------------------------------------------------- parts
 
-    def _resolve(self, leaf: Op) -> Op:
-        """An ``event`` leaf as a physical column; a union whose types keep it in several columns selects by type."""
-        member, attr = leaf.data
-        if attr in _BUILTINS:
-            return Op("col", leaf.dtype, (), (_BUILTINS[attr],))
-        schema = self.query.schema
-        result: Op | None = None
-        for name in self.members[member].types:
-            column = Op("col", leaf.dtype, (), (schema.column_of(name, attr),))
-            if result is None or result == column:
-                result = column
-            else:
-                this = Op("eq_i", "b", (Op("col", "s", (), (_BUILTINS["type"],)), const(name, "s")))
-                result = Op("select", leaf.dtype, (this, column, result))
-        assert result is not None
-        return result
-
-    def _column(self, expr: Op) -> int:
-        """Number of the event column that holds the event-only ``expr``."""
-        members = 0
-        for leaf in leaves(expr):
-            members |= 1 << leaf.data[0]
-        resolved = transform(expr, lambda node: self._resolve(node) if node.name == "event" else None)
-        number = self.columns.get(resolved)
-        if number is None:
-            program = None
-            if resolved.name != "col":
-                compiler = Compiler(self._raw)
-                compiler.store(0, resolved)
-                program = compiler.finish()
-            number = self.columns[resolved] = len(self.column_plans)
-            column = _COMPUTED if program else resolved.data[0]
-            self.column_plans.append(EventColumn(column, 0, describe(expr, self.query), program))
-        old = self.column_plans[number]
-        self.column_plans[number] = EventColumn(old.column, old.members | members, old.text, old.program)
-        return number
-
-    def _raw(self, node: Op) -> tuple[str, int] | None:
-        if node.name != "col":
-            return None
-        number = self.columns.get(node)
-        if number is None:
-            number = self.columns[node] = len(self.column_plans)
-            self.column_plans.append(EventColumn(node.data[0], 0, f"#{node.data[0]}"))
-        return ("event", number)
-
-    def _local(self, member: int) -> Program | None:
-        conditions = self.placement.local.get(member, [])
-        if not conditions:
-            return None
-        compiler = Compiler(self._raw)
-        for condition in conditions:
-            expr = step(condition, Edge(START, member))
-            compiler.filter(transform(expr, lambda node: self._resolve(node) if node.name == "event" else None))
-        return compiler.finish()
-
-    def _edge(self, edge: Edge, forall: tuple[int, ...]) -> EdgePlan:
+    def _edge(self, edge: Edge) -> EdgePlan:
         work = self.edges[edge]
         registers = [] if edge.source == START else self.states[edge.source].registers
 
         def resolve(node: Op) -> tuple[str, int] | None:
             if node in registers:
                 return ("row", registers.index(node))
-            return ("event", self._column(node)) if only(node, "event") else None
+            return ("event", self.columns.number(node)) if only(node, "event") else None
 
         predicate = outputs = None
         if work.residual:
@@ -299,50 +225,20 @@ class _Planner:
         return EdgePlan(
             source=edge.source,
             target=edge.target,
+            member=edge.member,
+            again=edge.again,
+            group=edge.group,
+            round=edge.round,
             index=work.index,
-            probe=tuple(self._column(event) for _, event in work.keys),
+            probe=tuple(self.columns.number(event) for _, event in work.keys),
             predicate=predicate,
             copies=tuple(copies),
             outputs=outputs,
-            forall=forall,
+            forall=self.checks.on_edge.get(edge, ()),
+            absences=self.checks.absent_on_edge.get(edge, ()),
             key_texts=tuple((self._show(row), self._show(event)) for row, event in work.keys),
             predicate_texts=tuple(self._show(expr) for expr in work.residual),
         )
-
-    def _forall(self, number: int) -> ForAllPlan:
-        state, item = self.foralls[number]
-        outputs = self.states[state].outputs
-        elements: list[tuple[int, int, int]] = []
-
-        def element(node: Op) -> Op | None:
-            """Resolve ``elem`` leaves to ring columns, by type for a union kept in several columns."""
-            if node.name != "elem" or len(node.data) == 4:
-                return None
-            member, offset, attr = node.data
-            column = transform(
-                self._resolve(Op("event", node.dtype, (), (member, attr))),
-                lambda leaf: (
-                    Op("elem", leaf.dtype, (), (member, offset, leaf.data[0], "ring")) if leaf.name == "col" else None
-                ),
-            )
-            return column
-
-        def resolve(node: Op) -> tuple[str, int] | None:
-            if node.name == "elem":
-                key = (node.data[0], node.data[1], node.data[2])
-                self.ring.add(key[2])
-                if key not in elements:
-                    elements.append(key)
-                return ("elem", elements.index(key))
-            return ("out", outputs.index(node)) if node in outputs else None
-
-        compiler = Compiler(resolve)
-        compiler.filter(transform(item.condition, element))
-        guard = -1 if item.guard == TRUE else outputs.index(item.guard)
-        texts = self._show(item.condition), self._show_guard(item.guard)
-        return ForAllPlan(guard, compiler.finish(), tuple(elements), *texts)
-
-    # ----------------------------------------------------------------- parts
 
     def _index(self, item: _IndexWork) -> IndexPlan:
         outputs = self.states[item.state].outputs
@@ -351,24 +247,22 @@ class _Planner:
         texts = tuple(self._show(key) for key in item.keys)
         return IndexPlan(item.state, keys, guard, item.forall, texts, self._show_guard(item.guard))
 
-    def _state(
-        self,
-        number: int,
-        accept: dict[int, Op],
-        on_exit: dict[int, tuple[int, ...]],
-        on_accept: dict[int, tuple[int, ...]],
-    ) -> StatePlan:
-        work, place = self.states[number], self.placement
-        guard = accept.get(number, TRUE)
+    def _state(self, number: int, guard: Op) -> StatePlan:
+        work, state, checks = self.states[number], self.places.states[number], self.checks
+        chain = (*self.places.chain, *(-1 for _ in self.places.inner))
+        at_end = checks.absent_at_end.get(number, ())
         return StatePlan(
-            member=number,
-            repeated=self.members[number].repeated,
+            member=state.member,
+            bindings=tuple(v for v, status in enumerate(state.bound) if status != NO and chain[v] < 0),
             registers=len(work.registers),
             outputs=len(work.outputs),
             indexes=tuple(n for n, item in enumerate(self.indexes) if item.state == number),
-            accepting=number in place.accepting,
+            accepting=state.accepting,
             accept_guard=-1 if guard == TRUE else work.outputs.index(guard),
-            accept_forall=on_exit.get(number, ()) + on_accept.get(number, ()),
+            accept_forall=checks.on_accept.get(number, ()),
+            accept_absences=checks.absent_on_accept.get(number, ()),
+            deferred=bool(at_end),
+            at_end=at_end,
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
@@ -376,30 +270,32 @@ class _Planner:
 
     def _needs_birth(self, state: int) -> bool:
         """Whether rows are merged with those of other states, or an event could meet a row it made itself."""
-        own = set(self.members[state].types)
-        for edge in self.placement.edges:
+        into = {edge.member for edge in self.places.edges if edge.target == state}
+        own = {name for member in into for name in self.leaves[member].member.types}
+        for edge in self.places.edges:
             if edge.source != state:
                 continue
-            others = [e for e in self.placement.edges if e.target == edge.target]
-            if len(others) > 1 or (not edge.loop and own & set(self.members[edge.target].types)):
+            others = [other for other in self.places.edges if other.member == edge.member]
+            later = any(edge.member > member for member in into)
+            if len(others) > 1 or (later and own & set(self.leaves[edge.member].member.types)):
                 return True
         return False
 
     def _type_members(self) -> tuple[int, ...]:
         return tuple(
-            sum(1 << number for number, member in enumerate(self.members) if name in member.types)
+            sum(1 << number for number, leaf in enumerate(self.leaves) if name in leaf.member.types)
             for name in self.query.schema.type_names
         )
 
     def _returned(self) -> set[int]:
         """Columns that RETURN reads from the ring."""
         found: set[int] = set()
-        variables = {member.variable: number for number, member in enumerate(self.members)}
+        variables = {leaf.name: number for number, leaf in enumerate(self.leaves)}
         for item in self.query.returns:
             for node in ast.walk(item.expression):
                 if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
-                    leaf = Op("event", DTYPES["int64"], (), (variables[node.variable], node.name))
-                    found |= {part.data[0] for part in leaves(self._resolve(leaf))}
+                    leaf = Op("event", DTYPES["int64"], (), (variables[node.leaf], node.name))
+                    found |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}
         return found
 
     def _show(self, expr: Op) -> str:
@@ -407,17 +303,6 @@ class _Planner:
 
     def _show_guard(self, guard: Op) -> str:
         return "" if guard == TRUE else self._show(guard)
-
-
-def _order(edge: Edge) -> tuple[int, int]:
-    return (edge.target, edge.source)
-
-
-def _row_parts(expr: Op) -> list[Op]:
-    """Maximal parts of a for-all condition that do not mention an element."""
-    if only(expr, "q"):
-        return [expr]
-    return [part for arg in expr.args for part in _row_parts(arg)]
 
 
 def _equality(expr: Op) -> tuple[Op, Op] | None:

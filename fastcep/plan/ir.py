@@ -7,6 +7,7 @@ An :class:`Op` is an immutable tree. Its leaves say where a value comes from:
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
+``neg``    ``(member, attribute)``           an event of a negated variable (its conditions only)
 
 A ``call`` of a user's function has the function's `Signature` as data.
 
@@ -117,7 +118,7 @@ def transform(node: Op, leaf: Callable[[Op], Op | None]) -> Op:
 
 
 def fold(node: Op) -> Op:
-    """Simplify guards and integer comparisons of counts whose operands are constant."""
+    """Simplify guards, and integer comparisons of counts, whose operands are constant."""
     args = node.args
     if node.name == "guard" and args[0].name == "const":
         return args[1] if args[0].data[0] else TRUE
@@ -126,9 +127,16 @@ def fold(node: Op) -> Op:
         return const({"lt_i": x < y, "le_i": x <= y, "eq_i": x == y}[node.name], "b")
     if node.name == "select" and args[0].name == "const":
         return args[1] if args[0].data[0] else args[2]
-    if node.name == "and" and all(a.name == "const" for a in args) and all(a.data[0] is not None for a in args):
-        return const(bool(args[0].data[0] and args[1].data[0]), "b")
+    if node.name in ("and", "or"):
+        for one, other in (args, args[::-1]):
+            if one in (TRUE, FALSE):
+                return other if one == (TRUE if node.name == "and" else FALSE) else one
     return node
+
+
+def either(left: Op, right: Op) -> Op:
+    """``left OR right``."""
+    return fold(Op("or", "b", (left, right)))
 
 
 def all_of(parts: list[Op]) -> Op:

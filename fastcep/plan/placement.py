@@ -1,11 +1,14 @@
 """Put every conjunct where it can be decided first.
 
-Per conjunct the *decisive* member is the last one it mentions. It is decided
+A conjunct is decided
 
 * by an event alone (*local*), when it mentions one member and only the event bound to it;
-* on the edges that bind the decisive member (*edge* conditions, over the source state and the event);
-* when a Kleene member closes (*exit* conditions of its state), for aggregates, ``x[last]`` and ``x[k]``;
-* by walking the elements (*for-all* conditions), when ``[i]`` meets another variable or a whole-of-``x`` value.
+* on the edges behind which all that it mentions is bound or will never be: over the source state and the event, or, when
+  the event does not matter (a Kleene variable closes), once per row of the source;
+* where a match ends, for what is still open there;
+* at every element (*stepwise*), when ``[i]`` speaks of neighbours in one Kleene variable and of what is known before;
+* by walking the elements (*for-all* conditions), when ``[i]`` meets more than that; in a group those of the latest
+  rounds whenever one of its events is bound, if all else is known then.
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
@@ -13,36 +16,43 @@ A conjunct that mentions an absent variable does not apply (SEMANTICS, Condition
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
-from fastcep.plan.rewrite import START, Edge, closed
+from fastcep.plan.automaton import START, Automaton, Edge, automaton
+from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
+from fastcep.plan.ir import FALSE, TRUE, Op, const, count, leaves, quantity, transform
+from fastcep.plan.rewrite import closed, is_bound
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
+from fastcep.query.patterns import sub_patterns
+
+__all__ = ["ForAll", "Placement", "Placer"]
 
 
 @dataclass(frozen=True, slots=True)
 class ForAll:
-    """``condition`` (state view with ``elem`` leaves) must hold for every ``i``; ``guard`` says whether it applies."""
+    """``condition`` (state view with ``elem`` leaves) must hold for every ``i``; ``guard`` says whether it applies.
+
+    ``reach`` is ``"all"``; ``"latest"``: only those i that the event bound last takes part in; ``"earlier"``: all
+    elements but the last.
+    """
 
     guard: Op
     condition: Op
+    reach: str = "all"
 
 
 @dataclass(slots=True)
 class Placement:
-    """Where the conditions went. All expressions are state views of the state (or edge target) they belong to."""
+    """Where the conditions went: views of the edge's target, of its source (``on_source``), or of the state."""
 
-    edges: list[Edge] = field(default_factory=list)
     local: dict[int, list[Op]] = field(default_factory=dict)
     on_edge: dict[Edge, list[Op]] = field(default_factory=dict)
-    on_exit: dict[int, list[Op]] = field(default_factory=dict)
-    on_loop: dict[int, list[Op]] = field(default_factory=dict)
+    on_source: dict[Edge, list[Op]] = field(default_factory=dict)
     on_accept: dict[int, list[Op]] = field(default_factory=dict)
     all_on_edge: dict[Edge, list[ForAll]] = field(default_factory=dict)
-    all_on_exit: dict[int, list[ForAll]] = field(default_factory=dict)
+    all_on_source: dict[Edge, list[ForAll]] = field(default_factory=dict)
     all_on_accept: dict[int, list[ForAll]] = field(default_factory=dict)
-    accepting: frozenset[int] = frozenset()
 
 
 class Placer:
@@ -50,150 +60,187 @@ class Placer:
 
     def __init__(self, query: ast.Query) -> None:
         self.query = query
-        self.members = query.pattern.members
         self.translate = Translator(query)
+        self.places: Automaton = automaton(query.pattern)
+        self.leaves = self.places.leaves
         self.result = Placement()
-        self._automaton()
+        self.same: tuple[str, ...] = ()
+        self.on_negated: dict[int, list[Conjunct]] = {}
 
     def place(self) -> Placement:
-        """Return the placement of all conditions of the query."""
-        out = self.result
+        """Return the placement of all conditions of the query but those on negated variables (``on_negated``)."""
         same: list[str] = list(self.query.partition)
         for conjunct in ast.conjuncts(self.query.where):
             if isinstance(conjunct, ast.SameAttributes):
                 same.extend(conjunct.names)
             else:
-                self._conjunct(conjunct)
-        for name in dict.fromkeys(same):
+                self._conjunct(read_conjunct(conjunct, self.translate, self.places))
+        self.same = tuple(dict.fromkeys(same))
+        for name in self.same:
             self._partition(name)
-        for number, member in enumerate(self.members):
-            if member.minimum > 1:
-                out.on_exit.setdefault(number, []).append(Op("le_i", "b", (const(member.minimum, "i"), count(number))))
-            if member.repeated and member.maximum is not None:
-                out.on_loop.setdefault(number, []).append(Op("lt_i", "b", (count(number), const(member.maximum, "i"))))
-        return out
+        self._bounds()
+        self._distinct(self.query.pattern)
+        return self.result
 
-    def _automaton(self) -> None:
-        edges: list[Edge] = []
-        for target, member in enumerate(self.members):
-            for source in range(START, target):
-                if all(m.minimum == 0 for m in self.members[source + 1 : target]):
-                    edges.append(Edge(source, target))
-            if member.repeated and member.maximum != 1:
-                edges.append(Edge(target, target))
-        self.result.edges = edges
-        self.result.accepting = frozenset(
-            state for state in range(len(self.members)) if all(m.minimum == 0 for m in self.members[state + 1 :])
-        )
+    def _into(self, *members: int) -> list[Edge]:
+        return [edge for edge in self.places.edges if edge.member in members]
 
-    def _into(self, member: int, *, loops: bool) -> list[Edge]:
-        return [edge for edge in self.result.edges if edge.target == member and (loops or not edge.loop)]
-
-    def _conjunct(self, conjunct: ast.Expr) -> None:
-        out, members = self.result, self.members
-        expr = self.translate(conjunct)
-        mentioned = sorted(self.translate.members[name] for name in ast.variables(conjunct))
-        if not mentioned:
-            for edge in out.edges:
-                if edge.source == START:
-                    out.on_edge.setdefault(edge, []).append(expr)
+    def _conjunct(self, item: Conjunct) -> None:
+        out, places = self.result, self.places
+        negated = [m for m in item.mentioned if self.leaves[m].negated]
+        if negated:
+            self._negated(negated[0], item)
             return
-        counted = {m for m in mentioned if self._only_counted(conjunct, m)}
-        last = mentioned[-1]
-        guards = [Op("lt_i", "b", (const(0, "i"), count(m))) for m in mentioned[:-1]
-                  if members[m].minimum == 0 and m not in counted]  # fmt: skip
-        for leaf in leaves(expr):
-            if leaf.name == "q" and leaf.data[0] == "at":
-                guards.append(Op("lt_i", "b", (const(leaf.data[2], "i"), count(leaf.data[1]))))
-        guard = all_of(list(dict.fromkeys(guards)))
-        relative = {leaf.data[0] for leaf in leaves(expr) if leaf.name == "elem"}
-        kinds = {leaf.data[0] for leaf in leaves(expr) if leaf.name == "q" and leaf.data[1] == last}
-        whole = members[last].repeated and bool(kinds - {"first"})
-        if relative == {last} and not whole:
-            self._stepwise(expr, guard, last, mentioned)
-        elif relative:
-            self._for_all(ForAll(guard, expr), last, whole or last in relative, last in counted)
-        elif mentioned == [last] and not members[last].repeated:
-            out.local.setdefault(last, []).append(expr)
+        if not item.mentioned and not item.closed:
+            for edge in places.edges:
+                if edge.source == START:
+                    out.on_edge.setdefault(edge, []).append(item.expr)
+            return
+        elements = item.elements()
+        if len(item.mentioned) == 1 and self._is_local(item, item.mentioned[0], elements):
+            out.local.setdefault(item.mentioned[0], []).append(_of_event(item.expr))
+        elif len(elements) == 1 and self._is_stepwise(item, *elements):
+            self._stepwise(item, *elements)
+        elif elements and self._is_by_round(item, elements):
+            for edge in self._into(*elements):
+                out.all_on_edge.setdefault(edge, []).append(ForAll(item.guard, item.expr, "latest"))
         else:
-            self._single(_guarded(guard, expr), last, whole, last in counted)
+            self._where_decided(item, bool(elements))
 
-    def _single(self, expr: Op, last: int, whole: bool, counted: bool) -> None:
-        out = self.result
-        if whole:
-            out.on_exit.setdefault(last, []).append(expr)
-        elif not counted or not self.members[last].repeated:
-            for edge in self._into(last, loops=False):
-                out.on_edge.setdefault(edge, []).append(expr)
-        if counted:  # COUNT of an empty variable is 0 and applies: decide it where the variable is passed over
-            for edge in out.edges:
-                if edge.source < last < edge.target:
+    def _negated(self, member: int, item: Conjunct) -> None:
+        if item.mentioned == (member,) and not item.closed:
+            self.result.local.setdefault(member, []).append(_of_event(item.expr))
+        else:
+            self.on_negated.setdefault(member, []).append(item)
+
+    def _is_local(self, item: Conjunct, member: int, elements: set[int]) -> bool:
+        """Whether the event that is bound to the member decides it."""
+        if not self.leaves[member].repeated:
+            return True
+        offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
+        return bool(elements) and len(offsets) == 1
+
+    def _is_stepwise(self, item: Conjunct, member: int) -> bool:
+        """Whether neighbours in one Kleene variable decide it, and what is known whenever an event is bound to it."""
+        own = {leaf.data[0] for leaf in leaves(item.expr) if leaf.name == "q" and leaf.data[1] == member}
+        if self.places.chain[member] >= 0 or own - {"first"}:
+            return False
+        rest = replace(item, closed=item.closed - {member}, bound=item.bound - {member})
+        return all(rest.decided(self.places.states[edge.target]) for edge in self._into(member))
+
+    def _is_by_round(self, item: Conjunct, elements: set[int]) -> bool:
+        """Whether it speaks of the rounds of one group, and of what is known whenever an event is bound in it."""
+        groups = {self.places.chain[member] for member in elements}
+        if len(groups) > 1 or groups == {-1}:
+            return False
+        if any(leaf.name == "q" and leaf.data[1] in (*groups, *self.places.inner[min(groups)])
+               for leaf in leaves(item.expr)):  # fmt: skip
+            return False
+        rest = replace(item, closed=item.closed - groups)
+        return all(rest.decided(self.places.states[edge.target]) for edge in self._into(*elements))
+
+    def _where_decided(self, item: Conjunct, walks: bool) -> None:
+        """On the edges that decide it, and at the ends of matches that leave something open."""
+        out, states = self.result, self.places.states
+        expr = guarded(item.guard, item.expr)
+        for edge in self.places.edges:
+            if not item.decided_by(edge, states):
+                continue
+            if edge.member in item.mentioned or edge.source == START:
+                if walks:
+                    _walk(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
+                else:
                     out.on_edge.setdefault(edge, []).append(expr)
-            for state in out.accepting:
-                if state < last:
-                    out.on_accept.setdefault(state, []).append(closed(expr, state))
+            elif walks:
+                _walk(out.all_on_source.setdefault(edge, []), item, states[edge.source].bound)
+            else:
+                _add(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
+        for number, state in enumerate(states):
+            if not state.accepting or item.decided(state):
+                continue
+            if walks:
+                _walk(out.all_on_accept.setdefault(number, []), item, state.bound)
+            else:
+                _add(out.on_accept.setdefault(number, []), closed(expr, state.bound))
 
-    def _stepwise(self, expr: Op, guard: Op, last: int, mentioned: list[int]) -> None:
-        offsets = [leaf.data[1] for leaf in leaves(expr) if leaf.name == "elem"]
+    def _stepwise(self, item: Conjunct, member: int) -> None:
+        offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]
         span, newest = max(offsets) - min(offsets), max(offsets)
 
         def leaf(node: Op) -> Op | None:
             if node.name != "elem":
                 return None
-            member, offset, name = node.data
-            return quantity("last", node.dtype, member, newest - offset, name)
+            return quantity("last", node.dtype, member, newest - node.data[1], node.data[2])
 
-        condition = transform(expr, leaf)
-        if span == 0 and mentioned == [last] and not any(n.name == "q" for n in leaves(expr)):
-            self.result.local.setdefault(last, []).append(condition)
-            return
-        condition = _guarded(guard, condition)
-        long_enough = Op("le_i", "b", (const(span + 1, "i"), count(last)))
-        for edge in self._into(last, loops=True):
-            if not edge.loop and span > 0:
+        condition = guarded(item.guard, transform(item.expr, leaf))
+        long_enough = Op("le_i", "b", (const(span + 1, "i"), count(member)))
+        for edge in self._into(member):
+            if not edge.again and span > 0:
                 continue
-            applies = condition if span <= 1 else _guarded(long_enough, condition)
+            applies = condition if span <= 1 else guarded(long_enough, condition)
             self.result.on_edge.setdefault(edge, []).append(applies)
 
-    def _for_all(self, condition: ForAll, last: int, at_close: bool, counted: bool) -> None:
-        out = self.result
-        if at_close and self.members[last].repeated:
-            out.all_on_exit.setdefault(last, []).append(condition)
-        else:
-            for edge in self._into(last, loops=False):
-                out.all_on_edge.setdefault(edge, []).append(condition)
-        if counted:
-            for edge in out.edges:
-                if edge.source < last < edge.target:
-                    out.all_on_edge.setdefault(edge, []).append(condition)
-            for state in out.accepting:
-                if state < last:
-                    ends = ForAll(closed(condition.guard, state), closed(condition.condition, state))
-                    out.all_on_accept.setdefault(state, []).append(ends)
+    def _bounds(self) -> None:
+        """The least and the most events of a Kleene variable, and rounds of a group."""
+        places, out = self.places, self.result
+        bounds = {m: (leaf.member.minimum, leaf.member.maximum) for m, leaf in enumerate(self.leaves)
+                  if leaf.member.repeated} | places.bounds  # fmt: skip
+        for variable, (least, most) in bounds.items():
+            if least > 1:
+                enough = Op("le_i", "b", (const(least, "i"), count(variable)))
+                guard = TRUE if places.mandatory(variable) else is_bound(variable)
+                self._where_decided(Conjunct(enough, guard, closed=frozenset([variable])), False)
+            if most is not None:
+                for edge in places.edges:
+                    if edge.loop and variable in (edge.member, edge.group):
+                        more = Op("lt_i", "b", (count(variable), const(most, "i")))
+                        out.on_source.setdefault(edge, []).append(more)
+
+    def _distinct(self, pattern: ast.Pattern) -> None:
+        """``ANY(n, T x[] DISTINCT a)``: every new element differs from those before it."""
+        if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
+            member = self.translate.variables[pattern.members[0].variable]
+            dtype = self.translate.dtype(member, pattern.distinct)
+            old = Op("elem", dtype, (), (member, 0, pattern.distinct))
+            new = quantity("last", dtype, member, 0, pattern.distinct)
+            differ = Op("ne_f" if dtype == "f" else "ne_i", "b", (old, new))
+            for edge in self._into(member):
+                if edge.again:
+                    self.result.all_on_edge.setdefault(edge, []).append(ForAll(TRUE, differ, "earlier"))
+        for part in sub_patterns(pattern):
+            self._distinct(part)
 
     def _partition(self, name: str) -> None:
-        dtypes = [self.translate.dtype(m, name) for m in range(len(self.members))]
+        dtypes = [self.translate.dtype(m, name) for m in range(len(self.leaves))]
         dtype = "f" if "f" in dtypes else dtypes[0]
         for number, own in enumerate(dtypes):
-            value = quantity("last" if self.members[number].repeated else "first", own, number, 0, name)
+            value = quantity("last" if self.leaves[number].member.repeated else "first", own, number, 0, name)
             test = Op("known_f" if own == "f" else "known_i", "b", (value,))
             self.result.local.setdefault(number, []).append(test)
-        for edge in self.result.edges:
+        for edge in self.places.edges:
             if edge.source != START:
-                here = Op("event", dtypes[edge.target], (), (edge.target, name))
+                here = Op("event", dtypes[edge.member], (), (edge.member, name))
                 key = quantity("part", dtype, -1, 0, name)
                 self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (key, here)))
 
-    def _only_counted(self, conjunct: ast.Expr, member: int) -> bool:
-        variable = self.members[member].variable
-        return all(
-            isinstance(part, ast.Aggregate) and part.function == "COUNT"
-            for part in ast.walk(conjunct)
-            if isinstance(part, ast.Attribute | ast.Aggregate) and part.variable == variable
-        )
+
+def _of_event(expr: Op) -> Op:
+    """Elements, and the event of a negated variable, as the event that is bound."""
+
+    def leaf(node: Op) -> Op | None:
+        if node.name == "elem":
+            return quantity("last", node.dtype, node.data[0], 0, node.data[2])
+        return quantity("first", node.dtype, node.data[0], 0, node.data[1]) if node.name == "neg" else None
+
+    return transform(expr, leaf)
 
 
-def _guarded(guard: Op, expr: Op) -> Op:
-    if guard == TRUE:
-        return expr
-    return TRUE if guard == FALSE else Op("guard", "b", (guard, expr))
+def _walk(to: list[ForAll], item: Conjunct, bound: tuple[int, ...]) -> None:
+    guard = closed(item.guard, bound)
+    if guard != FALSE:
+        to.append(ForAll(guard, closed(item.expr, bound)))
+
+
+def _add(to: list[Op], condition: Op) -> None:
+    if condition != TRUE:
+        to.append(condition)

@@ -44,9 +44,14 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class ForAllPlan:
-    """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``."""
+    """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``.
+
+    ``reach`` is 0 for all i, 1 for those that the event bound last takes part in, 2 for all elements but the last.
+    In a condition on a negated variable ``event`` inputs are registers of its event.
+    """
 
     guard: int
+    reach: int
     program: Program
     elements: tuple[tuple[int, int, int], ...]
     text: str = ""
@@ -54,37 +59,85 @@ class ForAllPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class NegationPlan:
+    """A negated variable: its events are kept hashed by ``keys`` and with ``registers`` (event columns).
+
+    ``by_time`` says that they may be needed before the first event of a match comes: they are kept for the window's
+    length, else as long as there is an older first event.
+    """
+
+    member: int
+    keys: tuple[int, ...]
+    registers: tuple[int, ...]
+    by_time: bool
+    key_texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AbsencePlan:
+    """A check that no event of a negated variable came between those of ``before`` and ``after``.
+
+    ``keys`` are the outputs of the state that hold the key words. ``program`` (over ``row`` registers of the negated
+    event and ``out`` outputs of the state) and the for-all conditions ``forall`` say which events count. ``group`` is
+    that of a check for each round, -1 without, ``reach`` 1 if it is for the latest round only.
+    """
+
+    negation: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    group: int
+    reach: int
+    keys: tuple[int, ...]
+    program: Program | None
+    forall: tuple[int, ...]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EdgePlan:
     """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, then make the target's outputs.
 
-    ``copies`` are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``;
-    the program ``outputs`` computes the others.
+    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. ``copies``
+    are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``; the program
+    ``outputs`` computes the others.
     """
 
     source: int
     target: int
+    member: int
+    again: bool
+    group: int
+    round: str
     index: int
     probe: tuple[int, ...]
     predicate: Program | None
     copies: tuple[tuple[int, str, int], ...]
     outputs: Program | None
     forall: tuple[int, ...]
+    absences: tuple[int, ...]
     key_texts: tuple[tuple[str, str], ...] = ()
     predicate_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """A state: which members its rows bind, its registers (the first outputs), guards (output numbers, -1 = true)."""
+    """A state: what its rows bind, its registers (the first outputs), guards (output numbers, -1 = true).
+
+    ``member`` is a member that is bound last in it. ``bindings`` are the variables (members, groups) that a row has a
+    word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``.
+    """
 
     member: int
-    repeated: bool
+    bindings: tuple[int, ...]
     registers: int
     outputs: int
     indexes: tuple[int, ...]
     accepting: bool
     accept_guard: int
     accept_forall: tuple[int, ...]
+    accept_absences: tuple[int, ...]
+    deferred: bool
+    at_end: tuple[int, ...]
     needs_birth: bool
     register_texts: tuple[str, ...] = ()
     accept_text: str = ""
@@ -102,8 +155,14 @@ class Plan:
         Per type id the bit mask of members that may bind it.
     locals
         Per member the program over event columns that it must satisfy, or None.
-    columns, indexes, foralls, edges, states
-        The parts; edges are ordered by target, then source (START first).
+    groups
+        Members of each repeated group; the group's own number is that of the members and its place here.
+    sets
+        Members of each ANY that may bind the same events in several ways, of which the first counts.
+    period
+        Of PERIODIC in ns, else 0.
+    columns, indexes, foralls, negations, absences, edges, states
+        The parts; edges are ordered by member, then source (START first).
     ring_columns
         Physical columns (and -1, -2, -3) that must stay in the event ring.
     """
@@ -116,7 +175,12 @@ class Plan:
     columns: tuple[EventColumn, ...]
     indexes: tuple[IndexPlan, ...]
     foralls: tuple[ForAllPlan, ...]
+    negations: tuple[NegationPlan, ...]
+    absences: tuple[AbsencePlan, ...]
     edges: tuple[EdgePlan, ...]
     states: tuple[StatePlan, ...]
+    groups: tuple[tuple[int, ...], ...]
+    sets: tuple[tuple[int, ...], ...]
+    period: int
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

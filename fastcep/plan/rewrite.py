@@ -1,95 +1,134 @@
 """Quantities of partial matches, and how binding one more event changes them.
 
-A state is "``member`` was bound last". A condition is written over the *state view*: quantities as they are
-after the event was bound. :func:`step` rewrites such an expression over an edge into one over the source state's
-quantities and the event, so every quantity is computed once, incrementally, when an event is bound.
+A condition is written over the *state view*: quantities as they are in a state. :func:`step` rewrites such an expression
+over an edge into one over the source state's quantities and the event, so every quantity is computed once,
+incrementally, when an event is bound.
 
-Kinds of quantities of a member: ``count`` bound events, ``first`` attribute of the first (or only) event, ``last``
-attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of non-null values,
-``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's dtype), ``part``
-value of a partition attribute.
+Kinds of quantities of a variable: ``count`` bound events, or rounds of a group, ``first`` attribute of the first (or
+only) event, ``last`` attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of
+non-null values, ``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's
+dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a round;
+``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from fastcep.plan.ir import Op, const, quantity, to_float, transform
+from fastcep.plan.automaton import NO, START, YES, Edge
+from fastcep.plan.ir import FALSE, TRUE, Op, const, either, quantity, to_float, transform
 
-START = -1
 
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """From state ``source`` (``START`` = no event bound yet) to state ``target`` by binding an event to ``target``."""
-
-    source: int
-    target: int
-
-    @property
-    def loop(self) -> bool:
-        """Whether the edge repeats a Kleene member."""
-        return self.source == self.target
+def is_bound(variable: int) -> Op:
+    """Whether a variable is bound, as the rewriting knows it."""
+    return Op("lt_i", "b", (const(0, "i"), quantity("count", "i", variable)))
 
 
 def step(expr: Op, edge: Edge) -> Op:
     """Rewrite ``expr`` (view of ``edge.target``) over the quantities of ``edge.source`` and the event."""
-    bound = Op("lt_i", "b", (const(0, "i"), quantity("count", "i", edge.source)))
 
     def leaf(node: Op) -> Op | None:
-        if node == bound and not edge.loop:
-            return const(True, "b")  # the source state has just bound its member
+        variable = _tested(node)
+        if variable is not None:
+            if variable in (edge.member, edge.group):
+                return TRUE
+            return _known(node, edge.before[variable])
         if node.name != "q":
             return None
-        kind, member, extra, attr = node.data
+        kind, variable, _, attr = node.data
         if kind == "part":
-            return _event(node, edge.target, attr) if edge.source == START else node
-        if member == edge.target:
-            return _taken(node, edge, kind, extra, attr)
-        if edge.source < member:  # passed over on this edge, or still to come
-            return const(0 if kind in ("count", "known") else None, node.dtype)
+            return Op("event", node.dtype, (), (edge.member, attr)) if edge.source == START else node
+        if variable == edge.group:
+            return _rounds(node, edge)
+        if variable == edge.member:
+            return _taken(node, edge)
+        if edge.before[variable] == NO:
+            return _absent(node)
+        if edge.round == "next" and variable in edge.peers and kind in ("last", "has_last"):
+            return _absent(node)  # another variable of the group, which the new round does not bind yet
         return node
 
     return transform(expr, leaf)
 
 
-def closed(expr: Op, state: int) -> Op:
-    """Rewrite ``expr`` for a match that ends in ``state``: members after it are absent."""
+def closed(expr: Op, bound: tuple[int, ...]) -> Op:
+    """Rewrite ``expr`` for a match that ends in a state that binds ``bound``: what may still come is absent."""
 
     def leaf(node: Op) -> Op | None:
-        if node.name == "q" and node.data[0] != "part" and node.data[1] > state:
-            return const(0 if node.data[0] in ("count", "known") else None, node.dtype)
+        variable = _tested(node)
+        if variable is not None:
+            return _known(node, bound[variable])
+        if node.name == "q" and node.data[0] != "part" and bound[node.data[1]] == NO:
+            return _absent(node)
         return None
 
     return transform(expr, leaf)
 
 
-def _event(node: Op, member: int, attr: str) -> Op:
-    return Op("event", node.dtype, (), (member, attr))
+def _tested(node: Op) -> int | None:
+    """The variable of an ``is_bound`` test."""
+    if node.name == "lt_i" and node.args[1].name == "q" and node == is_bound(node.args[1].data[1]):
+        variable: int = node.args[1].data[1]
+        return variable
+    return None
 
 
-def _taken(node: Op, edge: Edge, kind: str, extra: int, attr: str) -> Op:
-    member, loop = edge.target, edge.loop
+def _known(test: Op, status: int) -> Op:
+    return TRUE if status == YES else FALSE if status == NO else test
+
+
+def _absent(node: Op) -> Op:
+    """A quantity of a variable that is not bound."""
+    kind = node.data[0]
+    if kind.startswith("has_"):
+        return FALSE
+    return const(0 if kind in ("count", "known") else None, node.dtype)
+
+
+def _rounds(count: Op, edge: Edge) -> Op:
+    """How many rounds the group of the edge's member has."""
+    if edge.round == "first":
+        return const(1, "i")
+    return Op("add_i", "i", (count, const(1, "i"))) if edge.round == "next" else count
+
+
+def _taken(node: Op, edge: Edge) -> Op:
+    kind, member, extra, attr = node.data
+    fresh = edge.before[member] == NO
+    old = _absent(node) if fresh else node
     if kind == "count":
-        return Op("add_i", "i", (node, const(1, "i"))) if loop else const(1, "i")
-    value = _event(node, member, attr)
+        return const(1, "i") if fresh else Op("add_i", "i", (node, const(1, "i")))
+    if kind in ("known", "sum", "min", "max", "mean", "m2"):
+        return _aggregated(node, not fresh, Op("event", extra, (), (member, attr)))
+    value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (member, attr))
+    if edge.group >= 0:
+        return _in_round(kind.removeprefix("has_"), extra, edge, value, old)
     if kind == "first":
-        return node if loop else value
+        return value if fresh else node
     if kind == "last":
-        if extra == 0:
-            return value
-        return replace(node, data=(kind, member, extra - 1, attr)) if loop else const(None, node.dtype)
-    if kind == "at":
-        if not loop:
-            return const(None, node.dtype)
-        here = Op("eq_i", "b", (quantity("count", "i", member), const(extra, "i")))
-        return Op("select", node.dtype, (here, value, node))
-    return _aggregated(node, kind, loop, value)
+        return value if extra == 0 else _absent(node) if fresh else replace(node, data=(kind, member, extra - 1, attr))
+    assert kind == "at", kind
+    return old if fresh else Op("select", node.dtype, (_is(member, extra), value, node))
 
 
-def _aggregated(node: Op, kind: str, loop: bool, value: Op) -> Op:
-    _, member, raw, attr = node.data
-    value = Op("event", raw, (), value.data)
+def _in_round(kind: str, extra: int, edge: Edge, value: Op, old: Op) -> Op:
+    """An attribute of one round's event, when an event is bound in the current round."""
+    if kind == "last":
+        return value
+    wanted = 0 if kind == "first" else extra  # the round, counted from 0
+    if edge.round == "first":
+        return value if wanted == 0 else old
+    if edge.round == "next":
+        return old if wanted == 0 else Op("select", old.dtype, (_is(edge.group, wanted), value, old))
+    return Op("select", old.dtype, (_is(edge.group, wanted + 1), value, old))
+
+
+def _is(variable: int, count: int) -> Op:
+    return Op("eq_i", "b", (quantity("count", "i", variable), const(count, "i")))
+
+
+def _aggregated(node: Op, loop: bool, value: Op) -> Op:
+    kind, member, raw, attr = node.data
     known = quantity("known", "i", member, raw, attr) if loop else const(0, "i")
     old = node if loop else const(None, node.dtype)
     if kind == "known":
@@ -100,3 +139,11 @@ def _aggregated(node: Op, kind: str, loop: bool, value: Op) -> Op:
     if kind == "mean":
         return Op("agg_mean", "f", (mean, known, to_float(value)))
     return Op("agg_m2", "f", (old, mean, known, to_float(value)))
+
+
+def any_bound(variables: tuple[int, ...]) -> Op:
+    """Whether one of the variables is bound."""
+    result = FALSE
+    for variable in variables:
+        result = either(result, is_bound(variable))
+    return result

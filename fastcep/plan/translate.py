@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastcep.plan.ir import DTYPES, Op, compare, const, promote, quantity, to_float
 from fastcep.query import ast
-from fastcep.query.types import type_of
+from fastcep.query.patterns import groups_of, leaves_of
+from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
             ">": ("lt", True), ">=": ("le", True)}  # fmt: skip
@@ -17,12 +18,15 @@ class Translator:
     Parameters
     ----------
     query
-        The checked query; member numbers are the positions in its SEQ.
+        The checked query; members are numbered by their position in its pattern, its repeated groups after them.
     """
 
     def __init__(self, query: ast.Query) -> None:
         self.query = query
-        self.members = {member.variable: number for number, member in enumerate(query.pattern.members)}
+        self.leaves = leaves_of(query.pattern)
+        self.groups = [group for group in groups_of(query.pattern) if group.repeated]
+        names = [*(leaf.name for leaf in self.leaves), *(group.variable for group in self.groups)]
+        self.variables = {name: number for number, name in enumerate(names)}
 
     def __call__(self, node: ast.Expr) -> Op:
         """Return ``node`` as an expression over quantities (``q``) and elements (``elem``)."""
@@ -66,14 +70,15 @@ class Translator:
 
     def dtype(self, member: int, name: str) -> str:
         """Physical type of attribute ``name`` of ``member``."""
-        item = self.query.pattern.members[member]
-        index = ast.Index("first") if item.repeated else None
-        return DTYPES[type_of(ast.Attribute(item.variable, name, index), self.query)]
+        types = self.leaves[member].member.types
+        return DTYPES[BUILTINS[name] if name in BUILTINS else self.query.schema.attributes(types[0])[name]]
 
     def _attribute(self, node: ast.Attribute) -> Op:
-        member = self.members[node.variable]
+        member = self.variables[node.leaf]
         dtype = self.dtype(member, node.name)
         index = node.index
+        if self.leaves[member].negated:
+            return Op("neg", dtype, (), (member, node.name))
         if index is None:
             return quantity("first", dtype, member, 0, node.name)
         if index.kind == "relative":
@@ -85,7 +90,7 @@ class Translator:
         return quantity("at", dtype, member, index.offset, node.name)
 
     def _aggregate(self, node: ast.Aggregate) -> Op:
-        member = self.members[node.variable]
+        member = self.variables[node.leaf]
         if node.name is None:
             return quantity("count", "i", member)
         name = node.name

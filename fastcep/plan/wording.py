@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastcep.plan.ir import Op
 from fastcep.query import ast, expression_text
+from fastcep.query.patterns import groups_of, leaves_of
 from fastcep.query.printer import name_text
 
 __all__ = ["attribute_text", "describe"]
@@ -39,7 +40,7 @@ def _form(node: Op, query: ast.Query) -> tuple[str, bool]:
     data = node.data
     if node.name == "const":
         return expression_text(ast.Literal(data[0])), False
-    if node.name == "event":
+    if node.name in ("event", "neg"):
         return f"{_variable(data[0], query)}.{attribute_text(data[1])}", False
     if node.name == "elem":
         offset = f"{data[1]:+d}" if data[1] else ""
@@ -62,7 +63,13 @@ def _form(node: Op, query: ast.Query) -> tuple[str, bool]:
 
 
 def _variable(member: int, query: ast.Query) -> str:
-    return name_text(query.pattern.members[member].variable)
+    leaves = leaves_of(query.pattern)
+    if member >= len(leaves):
+        groups = [group for group in groups_of(query.pattern) if group.repeated]
+        return name_text(groups[member - len(leaves)].variable)
+    leaf = leaves[member]
+    own = name_text(leaf.member.variable)
+    return own if leaf.group is None else f"{name_text(leaf.group.variable)}.{own}"
 
 
 def _quantity(query: ast.Query, kind: str, member: int, extra: int | str, attribute: str) -> str:
@@ -70,8 +77,12 @@ def _quantity(query: ast.Query, kind: str, member: int, extra: int | str, attrib
     if kind == "part":
         return f"partition.{name}"
     variable = _variable(member, query)
-    if not query.pattern.members[member].repeated:
+    leaves = leaves_of(query.pattern)
+    if member < len(leaves) and not leaves[member].repeated:
         return f"{variable}.{name}" if kind == "first" else f"count({variable})"
+    if kind.startswith("has_"):
+        place = str(extra) if kind == "has_at" else kind.removeprefix("has_")
+        return f"bound({variable}[{place}])"
     if kind == "count":
         return f"COUNT({variable}[])"
     if kind == "first":

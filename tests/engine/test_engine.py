@@ -487,10 +487,10 @@ def test_plans_are_pickled() -> None:
     strings = StringTable()
     matcher = Matcher(pair, strings.intern)
     matcher.process(EventBatch.from_data(SCHEMA, DATA, strings), 0, None)
-    values, lengths, detected, counts = matcher.take_output()
+    values, lengths, detected, times, counts = matcher.take_output()
     assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
     assert lengths == [None, None]
-    assert (detected.tolist(), counts.tolist()) == ([2, 4], [1, 1])
+    assert (detected.tolist(), times.tolist(), counts.tolist()) == ([2, 4], [3, 5], [1, 1])
 
 
 def test_strings_are_forgotten_on_a_quiet_stream() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.plan import EdgePlan, Plan
-from fastcep.plan.rewrite import START
+from fastcep.plan.automaton import START
 from fastcep.query import ast, expression_text, to_text
+from fastcep.query.patterns import leaves_of
 from fastcep.query.printer import name_text
 from fastcep.query.types import BUILTINS
 
@@ -51,14 +52,14 @@ def facts(plan: Plan) -> dict[str, Any]:
         ],
         "variables": [
             {
-                "name": member.variable,
-                "types": list(member.types),
-                "minimum": member.minimum,
-                "maximum": member.maximum,
-                "repeated": member.repeated,
+                "name": leaf.name,
+                "types": list(leaf.member.types),
+                "minimum": leaf.member.minimum,
+                "maximum": leaf.member.maximum,
+                "repeated": leaf.member.repeated,
                 "conditions": list(conditions),
             }
-            for member, conditions in zip(query.pattern.members, plan.local_texts, strict=True)
+            for leaf, conditions in zip(leaves_of(query.pattern), plan.local_texts, strict=True)
         ],
         "states": [_state(plan, number) for number in range(len(plan.states))],
         "indexes": [
@@ -90,7 +91,7 @@ def _state(plan: Plan, number: int) -> dict[str, Any]:
     state = plan.states[number]
     return {
         "number": number,
-        "variable": plan.query.pattern.members[number].variable,
+        "variable": leaves_of(plan.query.pattern)[plan.states[number].member].name,
         "accepts": state.accepting,
         "accept_guard": state.accept_text or None,
         "accept_for_all": _for_all(plan, state.accept_forall),
@@ -117,12 +118,12 @@ def _for_all(plan: Plan, numbers: Iterable[int]) -> list[dict[str, Any]]:
 
 
 def _members(query: ast.Query, mask: int) -> list[str]:
-    return [member.variable for number, member in enumerate(query.pattern.members) if mask >> number & 1]
+    return [leaf.name for number, leaf in enumerate(leaves_of(query.pattern)) if mask >> number & 1]
 
 
 def _birth(plan: Plan, number: int) -> list[str]:
     """Why the rows of a state carry birth numbers (the rule is the planner's)."""
-    members = plan.query.pattern.members
+    members = [leaf.member for leaf in leaves_of(plan.query.pattern)]
     leaving = [edge for edge in plan.edges if edge.source == number]
     met = [edge.target for edge in leaving if sum(other.target == edge.target for other in plan.edges) > 1]
     own = [
@@ -171,6 +172,6 @@ def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
         return set()
     if node.name in BUILTINS:
         return {_BUILTIN_COLUMNS[node.name]}
-    types = next(member.types for member in query.pattern.members if member.variable == node.variable)
+    types = next(leaf.member.types for leaf in leaves_of(query.pattern) if leaf.name == node.leaf)
     columns = {query.schema.column_of(name, node.name) for name in types}
     return columns | {_BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns

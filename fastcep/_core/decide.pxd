@@ -1,0 +1,10 @@
+# Matches that are decided at the end of their window. See decide.pyx.
+from libc.stdint cimport int64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.tables cimport State
+
+
+cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil
+cdef void decide(Core* core, int64_t time, bint all) noexcept nogil
+cdef void drop_pending(Core* core) noexcept nogil

@@ -1,0 +1,106 @@
+# cython: language_level=3
+"""Matches that wait: for the end of their window because of a trailing negation, or for the ticks of PERIODIC.
+
+A waiting match is a row of ``Core.pending``: start ordinal, state, last time that counts, bindings, outputs and their nulls.
+It counts as a partial match of its start. Its start lives until the window has ended, so what it refers to is there.
+"""
+from libc.stdint cimport INT64_MAX, int64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.emit cimport emit_staged, end_event
+from fastcep._core.negate cimport none_came
+from fastcep._core.pending cimport Due, free_row, new_row, next_due, pending_clear, row_at, wait
+from fastcep._core.tables cimport State
+
+cdef enum:
+    HEAD = 3                 # words before the bindings
+
+
+cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
+    """``time + span`` (not negative), or the largest time."""
+    return time + span if time <= INT64_MAX - span else INT64_MAX
+
+
+cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
+    """Let staged row ``j`` of state ``number``, complete at ``time``, wait until it is decided."""
+    cdef State* state = core.states + number
+    cdef int64_t start = core.stage.start[j], row
+    cdef int64_t last = _later(core.starts.time[start & core.starts.mask], core.window)
+    cdef int64_t due = last if core.period == 0 else _later(time, core.period)
+    cdef int64_t* to
+    cdef int c
+    if due > last:
+        return
+    row = new_row(&core.pending)
+    if row < 0 or wait(&core.pending, due, core.next_birth, row) < 0:
+        core.failed = True
+        return
+    to = row_at(&core.pending, row)
+    to[0] = start
+    to[1] = number
+    to[2] = last
+    to += HEAD
+    for c in range(core.n_slots):
+        to[c] = core.stage.bind[c][j]
+    to += core.n_slots
+    for c in range(state.outputs):
+        to[2 * c] = core.stage.out[c][j]
+        to[2 * c + 1] = core.stage.out_null[c][j]
+    core.due = core.pending.heap[0].time
+    core.next_birth += 1
+    core.rows_created += 1
+    core.starts.rows[start & core.starts.mask] += 1
+    core.starts.live += 1
+    core.peak = max(core.peak, core.starts.live)
+
+
+cdef void _load(Core* core, const int64_t* row) noexcept nogil:
+    """Make a waiting match staged row 0."""
+    cdef State* state = core.states + row[1]
+    cdef int c
+    core.stage.start[0] = row[0]
+    row += HEAD
+    for c in range(core.n_slots):
+        core.stage.bind[c][0] = row[c]
+    row += core.n_slots
+    for c in range(state.outputs):
+        core.stage.out[c][0] = row[2 * c]
+        core.stage.out_null[c][0] = row[2 * c + 1] != 0
+
+
+cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
+    """Decide what is due before ``time``, or all there is, and emit what holds."""
+    cdef Due due
+    cdef int64_t* row
+    cdef int64_t start, tick, now = core.now
+    cdef State* state
+    cdef bint stands
+    core.emitted = 0
+    while core.pending.size > 0 and (all or core.pending.heap[0].time < time) and not core.failed:
+        due = next_due(&core.pending)
+        row = row_at(&core.pending, due.row)
+        start = row[0]
+        state = core.states + row[1]
+        _load(core, row)
+        core.now = due.time
+        stands = none_came(core, state.at_end, state.n_at_end, state, 0, due.time)
+        if stands:
+            emit_staged(core, state, 0)
+        tick = _later(due.time, core.period)
+        if stands and core.period > 0 and tick <= row[2] and tick > due.time:
+            if wait(&core.pending, tick, due.birth, due.row) < 0:
+                core.failed = True
+        else:
+            free_row(&core.pending, due.row)
+            core.starts.rows[start & core.starts.mask] -= 1
+            core.starts.live -= 1
+        if core.pending.size == 0 or core.pending.heap[0].time != due.time:
+            end_event(core, -1, due.time)
+    core.now = now
+    core.due = core.pending.heap[0].time if core.pending.size > 0 else INT64_MAX
+
+
+cdef void drop_pending(Core* core) noexcept nogil:
+    """Forget every waiting match (their starts go with them)."""
+    pending_clear(&core.pending)
+    core.due = INT64_MAX

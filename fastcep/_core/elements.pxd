@@ -1,0 +1,12 @@
+# Elements of Kleene variables and groups, and for-all conditions over them. See elements.pyx.
+from libc.stdint cimport int64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.store cimport Bucket, Index
+
+
+cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil
+cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil
+cdef bint guard(Core* core, int output, int64_t j) noexcept nogil
+cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* index, const Bucket* bucket,
+                int64_t row) noexcept nogil

@@ -1,0 +1,152 @@
+# cython: language_level=3
+"""Elements of the Kleene variables and groups of a staged child, and for-all conditions over them."""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+
+from fastcep._core.core cimport COLUMN_TYPE, ELEM, EVENT, Core, position_of
+from fastcep._core.predicate cimport CHUNK, Code, run
+from fastcep._core.stage cimport Stage
+from fastcep._core.store cimport Bucket, Index, column_of
+from fastcep._core.tables cimport EARLIER, LATEST, MEMBER_AT, ROUND_AT, ForAll
+from fastcep._core.vectors cimport Vec, push
+
+
+cdef bint guard(Core* core, int output, int64_t j) noexcept nogil:
+    """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
+    return output < 0 or (core.stage.out[output][j] != 0 and not core.stage.out_null[output][j])
+
+
+cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:
+    """Write the events that staged row ``j`` binds to a list variable, oldest first, to ``chains[member]``.
+
+    Returns how many there are; in a group one per round, -1 where the round does not bind the variable.
+    """
+    cdef int slot = core.leaves[member].slot
+    if slot != member:
+        return rounds_of(core, slot, j)
+    return _chain(core, slot, j)
+
+
+cdef int64_t _chain(Core* core, int slot, int64_t j) noexcept nogil:
+    """The words of a chain, oldest first, in ``chains[slot]``."""
+    cdef Vec* chain = core.chains + slot
+    cdef int64_t node = core.stage.bind[slot][j], low, high, swap
+    chain.size = 0
+    while node >= 0:
+        if push(chain, core.starts.event[node]) < 0:
+            core.failed = True
+            return 0
+        node = core.starts.previous[node]
+    low = 0
+    high = chain.size - 1
+    while low < high:
+        swap = chain.data[low]
+        chain.data[low] = chain.data[high]
+        chain.data[high] = swap
+        low += 1
+        high -= 1
+    return chain.size
+
+
+cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil:
+    """The rounds of a group: ``chains`` of all its members; returns how many."""
+    cdef int64_t n = _chain(core, slot, j), rounds = 0, i, word
+    cdef int m
+    for m in range(core.n_members):
+        if core.leaves[m].slot == slot:
+            core.chains[m].size = 0
+    for i in range(n):
+        word = core.chains[slot].data[i]
+        if word >> ROUND_AT:
+            rounds += 1
+            for m in range(core.n_members):
+                if core.leaves[m].slot == slot and push(core.chains + m, -1) < 0:
+                    core.failed = True
+                    return 0
+        m = (word >> MEMBER_AT) & 0xFF
+        core.chains[m].data[rounds - 1] = position_of(word)
+    return rounds
+
+
+cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* index, const Bucket* bucket,
+                int64_t row) noexcept nogil:
+    """Whether for-all condition ``number`` holds for every i of staged row ``j``.
+
+    ``round`` is the only i that counts, or -1. A condition on a negated variable reads the event in row ``row`` of a
+    bucket.
+    """
+    cdef ForAll* item = core.foralls + number
+    cdef int64_t low = INT64_MIN, high = INT64_MAX, first, count
+    cdef int e, n, some
+    cdef uint8_t keep[CHUNK]
+    if not guard(core, item.guard, j):
+        return True
+    for e in range(item.n_elements):
+        count = elements_of(core, item.member[e], j)
+        if core.failed:
+            return False
+        low = max(low, -<int64_t>item.offset[e])
+        if item.reach == LATEST:
+            low = max(low, count - 1 - item.newest)
+        high = min(high, count - item.offset[e] - (item.reach == EARLIER))
+    if round >= 0:
+        low = max(low, round)
+        high = min(high, round + 1)
+    first = low
+    while first < high:
+        n = <int>min(<int64_t>CHUNK, high - first)
+        some = _take_elements(core, item, first, n, keep)
+        if some:
+            _element_inputs(core, item, j, index, bucket, row)
+            if run(core.vm, &item.program, core.inputs, NULL, n, keep, NULL, NULL, 0) < some:
+                return False
+        first += n
+    return True
+
+
+cdef int _take_elements(Core* core, ForAll* item, int64_t first, int n, uint8_t* keep) noexcept nogil:
+    """The elements' attributes for ``n`` values of i; ``keep`` is 0 where one is not there. Returns where all are."""
+    cdef int64_t* values = item.values
+    cdef uint8_t* nulls = item.nulls
+    cdef int64_t slot
+    cdef int e, i, some = 0
+    for i in range(n):
+        keep[i] = 1
+    for e in range(item.n_elements):
+        for i in range(n):
+            slot = core.chains[item.member[e]].data[first + i + item.offset[e]]
+            if slot < 0:
+                keep[i] = 0
+                values[e * CHUNK + i] = 0
+                nulls[e * CHUNK + i] = 1
+                continue
+            slot &= core.ring_mask
+            if item.column[e] == COLUMN_TYPE:
+                values[e * CHUNK + i] = core.type_codes[core.ring_type[slot]]
+            else:
+                values[e * CHUNK + i] = item.data[e][slot]
+            nulls[e * CHUNK + i] = 0 if item.null[e] == NULL else item.null[e][slot]
+    for i in range(n):
+        some += keep[i]
+    return some
+
+
+cdef void _element_inputs(Core* core, ForAll* item, int64_t j, const Index* index, const Bucket* bucket,
+                          int64_t row) noexcept nogil:
+    cdef Stage* stage = &core.stage
+    cdef Code* program = &item.program
+    cdef int i, e
+    for i in range(program.n_inputs):
+        e = program.input_number[i]
+        core.inputs[i].bits = NULL
+        core.inputs[i].stride = 0
+        if program.input_kind[i] == ELEM:
+            core.inputs[i].data = item.values + e * CHUNK
+            core.inputs[i].nulls = item.nulls + e * CHUNK
+            core.inputs[i].stride = 1
+        elif program.input_kind[i] == EVENT:
+            core.inputs[i].data = column_of(index, bucket, 1 + e) + row
+            item.one_null[e] = (column_of(index, bucket, 0)[row] >> e) & 1
+            core.inputs[i].nulls = item.one_null + e
+        else:
+            core.inputs[i].data = stage.out[e] + j
+            core.inputs[i].nulls = stage.out_null[e] + j

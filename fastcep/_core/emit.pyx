@@ -1,0 +1,131 @@
+# cython: language_level=3
+"""Complete matches to the output: from the stage, or straight from the bucket of their parents."""
+from libc.stdint cimport int32_t, int64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.elements cimport elements_of, rounds_of
+from fastcep._core.seen cimport add_entry, forget
+from fastcep._core.starts cimport gather_starts
+from fastcep._core.store cimport Bucket
+from fastcep._core.tables cimport FIRST, MEMBER_AT, THIS, Edge, Leaf, State
+from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
+
+
+cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
+    """Write staged row ``j`` of ``state``, a complete match, to the output."""
+    cdef Leaf* leaf
+    cdef int m, group = -1
+    cdef int64_t i, count = 0
+    if core.n_sets > 0 and not _is_new(core, state, j):
+        return
+    for m in range(core.n_members):
+        leaf = core.leaves + m
+        if leaf.negated:
+            continue
+        if not leaf.repeated:
+            if push(core.out_values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
+                core.failed = True
+            continue
+        if not state.has[leaf.slot]:
+            count = core.chains[m].size = 0
+        elif leaf.group < 0 or leaf.group != group:
+            count = elements_of(core, m, j)
+            group = leaf.group
+        for i in range(count):
+            if push(core.out_values + m, core.chains[m].data[i]) < 0:
+                core.failed = True
+        if push(core.out_lengths + m, count) < 0:
+            core.failed = True
+    core.emitted += 1
+
+
+cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:
+    """Whether no match of this event binds the same events, whichever variable of an ANY holds which."""
+    cdef Vec* words = &core.seen.words
+    cdef Leaf* leaf
+    cdef int64_t first, i, at, word
+    cdef int m, n, slot, known
+    for slot in range(core.n_slots):
+        if slot < core.n_members and (core.leaves[slot].slot != slot or core.leaves[slot].negated or core.leaves[slot].set >= 0):
+            continue
+        if not state.has[slot]:
+            _push(core, -1)
+        elif slot >= core.n_members:
+            rounds_of(core, slot, j)
+            _push(core, core.chains[slot].size)
+            for i in range(core.chains[slot].size):
+                word = core.chains[slot].data[i]
+                m = (word >> MEMBER_AT) & 0xFF
+                if core.leaves[m].set >= 0:
+                    word += <int64_t>(core.leaves[m].set - m) << MEMBER_AT
+                _push(core, word)
+        elif core.leaves[slot].repeated:
+            _push(core, elements_of(core, slot, j))
+            for i in range(core.chains[slot].size):
+                _push(core, core.chains[slot].data[i])
+        else:
+            _push(core, core.stage.bind[slot][j])
+    for m in range(core.n_members):
+        if core.leaves[m].set != m or core.leaves[m].group >= 0:
+            continue
+        first = words.size
+        for n in range(m, core.n_members):
+            leaf = core.leaves + n
+            if leaf.set != m:
+                continue
+            word = core.stage.bind[n][j] if state.has[n] else -1
+            _push(core, word)
+            if core.failed:
+                return False
+            at = words.size - 1
+            while at > first and words.data[at - 1] > word:
+                words.data[at] = words.data[at - 1]
+                at -= 1
+            words.data[at] = word
+    known = -1 if core.failed else add_entry(&core.seen)
+    if known < 0:
+        core.failed = True
+    return known > 0
+
+
+cdef inline void _push(Core* core, int64_t word) noexcept nogil:
+    if push(&core.seen.words, word) < 0:
+        core.failed = True
+
+
+cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
+                    int64_t position) noexcept nogil:
+    """Write ``n`` rows of a bucket (as for ``stage_rows``), completed by the event, to the output."""
+    cdef State* source = core.states + edge.source
+    cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
+    cdef Vec* vec
+    cdef int m, word
+    for m in range(core.n_members):
+        if core.leaves[m].negated:
+            continue
+        vec = core.out_values + m
+        if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
+            core.failed = True
+            return
+        word = edge.leaf_from[m]
+        if word == FIRST:
+            gather_starts(vec.data + vec.size, &core.starts, from_, source.fixed, rows, n)
+        elif word >= 0:
+            gather(vec.data + vec.size, from_ + word, source.fixed, rows, n)
+        else:
+            fill(vec.data + vec.size, position if word == THIS else -1, n)
+        vec.size += n
+    core.emitted += n
+
+
+cdef void end_event(Core* core, int64_t position, int64_t time) noexcept nogil:
+    """Note which event, or decision (-1), and what time the matches just emitted belong to."""
+    if core.emitted and not core.failed:
+        if (push(&core.detected, position) < 0 or push(&core.detected_times, time) < 0
+                or push(&core.detected_counts, core.emitted) < 0):
+            core.failed = True
+        else:
+            core.matches += core.emitted
+    core.emitted = 0
+    if core.n_sets > 0:
+        forget(&core.seen)

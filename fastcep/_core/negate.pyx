@@ -1,0 +1,200 @@
+# cython: language_level=3
+"""Negated variables: their events are kept in buckets by key, in stream order; a check looks between two positions.
+
+Rows: word 0 tells when the row is dead (its time if it may be needed before the first event of a match comes, else its
+position), word 1 is the position, word 2 the time; then the registers, as in the rows of partial matches.
+"""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+
+from fastcep._core.core cimport ROW, Core, position_of
+from fastcep._core.elements cimport holds, rounds_of
+from fastcep._core.predicate cimport CHUNK, Code, run
+from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
+from fastcep._core.tables cimport LATEST, Absence, Column, Negation, State
+
+
+cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:
+    """What word 0 of a row must be at least for the row to be of use at ``time``."""
+    if core.negations[negation].by_time:
+        return time - core.window if time >= INT64_MIN + core.window else INT64_MIN
+    if core.starts.first == core.starts.next:
+        return INT64_MAX
+    return core.starts.position[core.starts.first & core.starts.mask]
+
+
+cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
+    """Keep event ``k`` of the chunk for the checks of a negated variable."""
+    cdef Negation* item
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef Column* column
+    cdef int64_t* row
+    cdef int64_t number, at, nulls
+    cdef int n, c
+    for n in range(core.n_negations):
+        item = core.negations + n
+        if item.member != member or (not item.by_time and core.starts.first == core.starts.next):
+            continue
+        index = core.indexes + core.n_indexes + n
+        for c in range(item.n_keys):
+            column = core.columns + item.keys[c]
+            if column.null != NULL and column.null[k]:
+                break
+            core.key[c] = column.data[k]
+        else:
+            number = find_or_add(index, core.key)
+            at = -1 if number < 0 else append(index, number, first_kept(core, n, time))
+            if at < 0:
+                core.failed = True
+                return
+            bucket = bucket_at(index, number)
+            row = bucket.data + at * index.fixed
+            row[0] = time if item.by_time else position
+            row[1] = position
+            row[2] = time
+            nulls = 0
+            for c in range(item.n_registers):
+                column = core.columns + item.registers[c]
+                column_of(index, bucket, 1 + c)[at] = column.data[k]
+                if column.null != NULL:
+                    nulls |= <int64_t>(<uint64_t>column.null[k] << c)
+            if index.columns > 0:
+                column_of(index, bucket, 0)[at] = nulls
+
+
+cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:
+    """Whether the ``n`` checks pass for staged row ``j`` of ``state``; after the last neighbour up to time ``until``."""
+    cdef int i
+    for i in range(n):
+        if not _passes(core, core.absences + checks[i], state, j, until):
+            return False
+    return True
+
+
+cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int64_t until) noexcept nogil:
+    cdef Index* index = core.indexes + core.n_indexes + item.negation
+    cdef Bucket* bucket
+    cdef int64_t number, low, high, rounds, r
+    cdef int c
+    for c in range(core.negations[item.negation].n_keys):
+        if core.stage.out_null[item.keys[c]][j]:
+            return True
+        core.key[c] = core.stage.out[item.keys[c]][j]
+    number = find(index, core.key)
+    if number < 0:
+        return True
+    bucket = bucket_at(index, number)
+    if item.group < 0:
+        low = _latest(core, item, state, j)
+        high = _earliest(core, item, state, j)
+        if low < 0 and high == INT64_MAX:
+            return True  # its SEQ is not taken
+        return not _comes(core, item, index, bucket, low, high, until, j, -1)
+    rounds = rounds_of(core, core.n_members + item.group, j)
+    for r in range(rounds - 1 if item.reach == LATEST else 0, rounds):
+        low, high = -1, INT64_MAX
+        for c in range(item.n_before):
+            low = max(low, core.chains[item.before[c]].data[r])
+        for c in range(item.n_after):
+            if core.chains[item.after[c]].data[r] >= 0:
+                high = min(high, core.chains[item.after[c]].data[r])
+        if _comes(core, item, index, bucket, low, high, until, j, r):
+            return False
+    return True
+
+
+cdef int64_t _latest(Core* core, const Absence* item, const State* state, int64_t j) noexcept nogil:
+    """Position of the last event that is bound before the negated variable, or -1."""
+    cdef int64_t low = -1, bound
+    cdef int c, slot
+    for c in range(item.n_before):
+        slot = core.leaves[item.before[c]].slot
+        if state.has[slot]:
+            bound = core.stage.bind[slot][j]
+            if core.leaves[item.before[c]].repeated and bound >= 0:
+                bound = position_of(core.starts.event[bound])
+            low = max(low, bound)
+    return low
+
+
+cdef int64_t _earliest(Core* core, const Absence* item, const State* state, int64_t j) noexcept nogil:
+    """Position of the first event that is bound after the negated variable, or INT64_MAX."""
+    cdef int64_t high = INT64_MAX, bound
+    cdef int c, slot
+    for c in range(item.n_after):
+        slot = core.leaves[item.after[c]].slot
+        if state.has[slot] and core.stage.bind[slot][j] >= 0:
+            bound = core.stage.bind[slot][j]
+            if core.leaves[item.after[c]].repeated:
+                while core.starts.previous[bound] >= 0:
+                    bound = core.starts.previous[bound]
+                bound = position_of(core.starts.event[bound])
+            high = min(high, bound)
+    return high
+
+
+cdef int _first_after(const Index* index, const Bucket* bucket, int word, int64_t value) noexcept nogil:
+    """The first row whose ``word`` is greater than ``value``; it ascends from row to row."""
+    cdef int low = bucket.head, high = bucket.size, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if bucket.data[<int64_t>middle * index.fixed + word] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bucket, int64_t low, int64_t high,
+                 int64_t until, int64_t j, int64_t round) noexcept nogil:
+    """Whether an event between ``low`` and ``high`` satisfies the conditions.
+
+    Without a neighbour before it (``low`` -1) it counts from the window's start, without one after it up to ``until``.
+    """
+    cdef int64_t since
+    cdef int first, end, m, i, c
+    cdef uint8_t keep[CHUNK]
+    if low >= 0:
+        first = _first_after(index, bucket, 1, low)
+    else:
+        since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
+        first = bucket.head if since == INT64_MIN else _first_after(index, bucket, 2, since - 1)
+    end = _first_after(index, bucket, 2, until) if high == INT64_MAX else _first_after(index, bucket, 1, high - 1)
+    if not item.has_program and item.n_forall == 0:
+        return first < end
+    while first < end:
+        m = min(<int>CHUNK, end - first)
+        for i in range(m):
+            keep[i] = 1
+        if item.has_program:
+            _inputs(core, &item.program, index, bucket, first, j)
+            run(core.vm, &item.program, core.inputs, NULL, m, keep, NULL, NULL, 0)
+        for i in range(m):
+            if not keep[i]:
+                continue
+            for c in range(item.n_forall):
+                if not holds(core, item.forall[c], j, round, index, bucket, first + i):
+                    break
+            else:
+                return True
+        first += m
+    return False
+
+
+cdef void _inputs(Core* core, const Code* program, const Index* index, const Bucket* bucket, int first,
+                  int64_t j) noexcept nogil:
+    """Inputs of the conditions: registers of the events from row ``first`` on, outputs of staged row ``j`` broadcast."""
+    cdef int i, number
+    for i in range(program.n_inputs):
+        number = program.input_number[i]
+        if program.input_kind[i] == ROW:
+            core.inputs[i].data = column_of(index, bucket, 1 + number) + first
+            core.inputs[i].nulls = NULL
+            core.inputs[i].bits = column_of(index, bucket, 0) + first
+            core.inputs[i].bit = number
+            core.inputs[i].stride = 1
+        else:
+            core.inputs[i].data = core.stage.out[number] + j
+            core.inputs[i].nulls = core.stage.out_null[number] + j
+            core.inputs[i].bits = NULL
+            core.inputs[i].stride = 0

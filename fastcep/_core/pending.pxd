@@ -1,0 +1,38 @@
+# Matches that wait for the end of their window: a heap by (time, birth) over rows in a slab. See pending.pyx.
+from libc.stdint cimport int64_t
+
+from fastcep._core.memory cimport Budget
+
+
+cdef struct Due:            # an entry of the heap
+    int64_t time
+    int64_t birth
+    int64_t row
+
+
+cdef struct Pending:
+    Budget* budget
+    Due* heap
+    int64_t size
+    int64_t capacity
+    int64_t width            # words of a row
+    int64_t* rows
+    int64_t n_rows           # used, free ones included
+    int64_t row_capacity
+    int64_t free_row         # word 0 of a free row is the next one; -1 ends
+
+
+cdef void pending_init(Pending* pending, Budget* budget, int64_t width) noexcept nogil
+cdef void pending_clear(Pending* pending) noexcept nogil
+cdef int64_t new_row(Pending* pending) noexcept nogil
+cdef void free_row(Pending* pending, int64_t row) noexcept nogil
+cdef int wait(Pending* pending, int64_t time, int64_t birth, int64_t row) noexcept nogil
+cdef Due next_due(Pending* pending) noexcept nogil
+
+
+cdef inline int64_t* row_at(const Pending* pending, int64_t row) noexcept nogil:
+    return pending.rows + row * pending.width
+
+
+cdef inline int64_t pending_bytes(const Pending* pending) noexcept nogil:
+    return pending.capacity * sizeof(Due) + pending.row_capacity * pending.width * 8

@@ -1,0 +1,81 @@
+# cython: language_level=3
+"""A set of word sequences, made anew for every event that completes matches.
+
+The caller pushes the words of an entry to ``words`` and calls :func:`add_entry`, which tells whether it is new.
+"""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcmp, memset
+
+from fastcep._core.memory cimport Budget, give_back, obtain
+from fastcep._core.vectors cimport push, vec_free
+
+cdef enum:
+    FIRST = 64
+
+
+cdef void seen_init(Seen* seen, Budget* budget) noexcept nogil:
+    """Make an empty set."""
+    memset(seen, 0, sizeof(Seen))
+    seen.words.budget = seen.ends.budget = budget
+
+
+cdef void seen_clear(Seen* seen) noexcept nogil:
+    """Give all memory back."""
+    vec_free(&seen.words)
+    vec_free(&seen.ends)
+    give_back(seen.words.budget, seen.slots, seen.n_slots * 4)
+    seen.slots = NULL
+    seen.n_slots = 0
+
+
+cdef void forget(Seen* seen) noexcept nogil:
+    """Empty the set."""
+    if seen.ends.size > 0:
+        memset(seen.slots, 0xFF, seen.n_slots * 4)
+        seen.words.size = seen.ends.size = 0
+
+
+cdef int _place(Seen* seen, int32_t entry) noexcept nogil:
+    """Find the entry's place; 1 if an equal one has it already."""
+    cdef int64_t start = 0 if entry == 0 else seen.ends.data[entry - 1], n = seen.ends.data[entry] - start, i, at
+    cdef uint64_t h = 0
+    cdef int32_t other
+    for i in range(n):
+        h = ((h << 31 | h >> 33) ^ <uint64_t>seen.words.data[start + i]) * 0x9E3779B97F4A7C15ULL
+    at = <int64_t>(h >> 32) & (seen.n_slots - 1)
+    while seen.slots[at] >= 0:
+        other = seen.slots[at]
+        i = 0 if other == 0 else seen.ends.data[other - 1]
+        if seen.ends.data[other] - i == n and memcmp(seen.words.data + i, seen.words.data + start, n * 8) == 0:
+            return 1
+        at = (at + 1) & (seen.n_slots - 1)
+    seen.slots[at] = entry
+    return 0
+
+
+cdef int _grow(Seen* seen) noexcept nogil:
+    cdef int64_t slots = max(<int64_t>FIRST, seen.n_slots * 2)
+    cdef int32_t* fresh = <int32_t*>obtain(seen.words.budget, slots * 4)
+    cdef int32_t i
+    if fresh == NULL:
+        return -1
+    memset(fresh, 0xFF, slots * 4)
+    give_back(seen.words.budget, seen.slots, seen.n_slots * 4)
+    seen.slots = fresh
+    seen.n_slots = slots
+    for i in range(<int32_t>seen.ends.size):
+        _place(seen, i)
+    return 0
+
+
+cdef int add_entry(Seen* seen) noexcept nogil:
+    """Add the words pushed since the last entry: 1 if they are new, 0 if they were there, -1 without memory."""
+    if seen.ends.size * 2 >= seen.n_slots and _grow(seen) < 0:
+        return -1
+    if push(&seen.ends, seen.words.size) < 0:
+        return -1
+    if _place(seen, <int32_t>(seen.ends.size - 1)) == 0:
+        return 1
+    seen.ends.size -= 1
+    seen.words.size = 0 if seen.ends.size == 0 else seen.ends.data[seen.ends.size - 1]
+    return 0

@@ -1,0 +1,164 @@
+"""Where it is checked that no event of a negated variable came.
+
+The events of a negated variable are kept, hashed by the equalities that its conditions ask for; a check looks for one
+between the neighbours that a match binds. It is made on the edge behind which the neighbours are known and all that
+the conditions mention, or where the match ends. If nothing is bound after the negated variable the check waits
+for the end of the window. (A leading one looks back from the last event, so it is always made where the match ends.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
+from fastcep.plan.conjuncts import Conjunct, guarded
+from fastcep.plan.ir import TRUE, Op, leaves, only, quantity, to_float
+from fastcep.plan.placement import ForAll, Placer
+
+__all__ = ["Absence", "Absences", "place_negations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """No event of ``negated.member`` between its neighbours satisfies all of this.
+
+    Attributes
+    ----------
+    keys
+        Pairs of a state view and a value of the event that must be equal.
+    conditions
+        State views with ``neg`` leaves.
+    walks
+        The same with ``elem`` leaves; in a group for the round of the neighbours.
+    reach
+        In a group: ``"latest"`` round or ``"all"``.
+    """
+
+    negated: Negated
+    keys: tuple[tuple[Op, Op], ...]
+    conditions: tuple[Op, ...]
+    walks: tuple[ForAll, ...]
+    reach: str = "all"
+
+
+@dataclass(slots=True)
+class Absences:
+    """Where the checks are made: on edges, where a match ends, and when its window has ended."""
+
+    on_edge: dict[Edge, list[Absence]] = field(default_factory=dict)
+    on_accept: dict[int, list[Absence]] = field(default_factory=dict)
+    at_end: dict[int, list[Absence]] = field(default_factory=dict)
+
+
+def place_negations(placer: Placer) -> Absences:
+    """Place the checks of a query whose conditions ``placer`` has placed."""
+    out = Absences()
+    for negated in placer.places.negated:
+        conditions = placer.on_negated.get(negated.member, [])
+        if negated.group >= 0:
+            _in_group(placer, negated, conditions, out)
+        else:
+            _in_sequence(placer, negated, conditions, out)
+    return out
+
+
+def _absence(placer: Placer, negated: Negated, items: list[Conjunct], reach: str) -> Absence:
+    keys: list[tuple[Op, Op]] = []
+    conditions: list[Op] = []
+    walks: list[ForAll] = []
+    for name in placer.same:
+        own = placer.translate.dtype(negated.member, name)
+        keys.append(_key(quantity("part", own, -1, 0, name), Op("neg", own, (), (negated.member, name))))
+    for item in items:
+        pair = _equality(item.expr) if item.guard == TRUE else None
+        if item.elements():
+            walks.append(ForAll(item.guard, item.expr))
+        elif pair is not None:
+            keys.append(pair)
+        else:
+            conditions.append(guarded(item.guard, item.expr))
+    return Absence(negated, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(walks), reach)
+
+
+def _key(row: Op, event: Op) -> tuple[Op, Op]:
+    if row.dtype != event.dtype and "f" in (row.dtype, event.dtype):
+        row, event = to_float(row), to_float(event)
+    if row.dtype == "f":
+        return Op("key_f", "f", (row,)), Op("key_f", "f", (event,))
+    return row, event
+
+
+def _equality(expr: Op) -> tuple[Op, Op] | None:
+    if expr.name in ("eq_i", "eq_f"):
+        for row, event in (expr.args, expr.args[::-1]):
+            if only(row, "q") and only(event, "neg"):
+                return _key(row, event)
+    return None
+
+
+def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
+    states, edges = placer.places.states, placer.places.edges
+    absence = _absence(placer, negated, items, "all")
+    sides = negated.before | negated.after
+    nested = len(sides) < sum(not leaf.negated for leaf in placer.leaves)
+
+    def begins(edge: Edge) -> bool:
+        """Whether the check comes due on the edge: the SEQ of the negated variable begins."""
+        if not nested:
+            return edge.source == START
+        return edge.member in sides and all(edge.before[m] == NO for m in sides)
+
+    def checked_on(edge: Edge) -> bool:
+        """Whether both neighbours, and what the conditions mention, are known behind the edge."""
+        after = [edge.before[m] == YES or m == edge.member for m in negated.after]
+        before = [edge.before[m] == YES for m in negated.before]
+        return any(after) and any(before) and all(item.decided(states[edge.target]) for item in items)
+
+    # States with a path on which the check is due and not made yet.
+    due: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for edge in edges:
+            if (edge.source in due or begins(edge)) and not checked_on(edge) and edge.target not in due:
+                due.add(edge.target)
+                changed = True
+    for edge in edges:
+        if (edge.source in due or begins(edge)) and checked_on(edge):
+            out.on_edge.setdefault(edge, []).append(absence)
+    for number, state in enumerate(states):
+        if state.accepting and number in due:
+            crossed = any(state.bound[m] != NO for m in negated.after)
+            (out.on_accept if crossed or nested else out.at_end).setdefault(number, []).append(absence)
+
+
+def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
+    states, edges, group = placer.places.states, placer.places.edges, negated.group
+    crossing = [edge for edge in edges if edge.member in negated.after
+                and all(edge.now[m] == NO for m in negated.after) and not edge.round]  # fmt: skip
+    if all(_known_at(item, edge, negated, states) for item in items for edge in crossing):
+        absence = _absence(placer, negated, items, "latest")
+        for edge in crossing:
+            out.on_edge.setdefault(edge, []).append(absence)
+        return
+    absence = _absence(placer, negated, items, "all")
+    whole = Conjunct(TRUE, TRUE, closed=frozenset([group]).union(*(item.closed for item in items)),
+                     bound=frozenset().union(*(item.bound for item in items)))  # fmt: skip
+    for edge in edges:
+        if whole.decided_by(edge, states):
+            out.on_edge.setdefault(edge, []).append(absence)
+    for number, state in enumerate(states):
+        if state.accepting and not whole.decided(state):
+            out.on_accept.setdefault(number, []).append(absence)
+
+
+def _known_at(item: Conjunct, edge: Edge, negated: Negated, states: tuple[State, ...]) -> bool:
+    """Whether a condition mentions no more than what is known when the right neighbour is bound in its round."""
+    group = {negated.group}
+    for leaf in leaves(item.expr):
+        if leaf.name == "elem" and (leaf.data[1] > 0 or (leaf.data[1] == 0 and leaf.data[0] not in negated.before)):
+            return False
+        if leaf.name == "q" and leaf.data[1] in (*group, *edge.peers):
+            return False
+    rest = Conjunct(item.expr, item.guard, closed=item.closed - group, bound=item.bound, branches=item.branches)
+    return rest.decided(states[edge.target])

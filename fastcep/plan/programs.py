@@ -1,0 +1,99 @@
+"""Programs over events: their columns, and what is computed from an event alone."""
+
+from __future__ import annotations
+
+from fastcep.plan.bytecode import Compiler, Program
+from fastcep.plan.ir import Op, const, leaves, transform
+from fastcep.plan.plan import EventColumn
+from fastcep.plan.wording import describe
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+__all__ = ["Columns"]
+
+_BUILTINS = {"time": -1, "seq": -2, "type": -3}
+_COMPUTED = -4
+
+
+class Columns:
+    """The event columns that a plan reads; they are numbered as they are asked for."""
+
+    def __init__(self, query: ast.Query) -> None:
+        self.query = query
+        self.leaves = leaves_of(query.pattern)
+        self.plans: list[EventColumn] = []
+        self.ring: set[int] = set()
+        self._numbers: dict[Op, int] = {}
+
+    def resolve(self, leaf: Op) -> Op:
+        """An ``event`` leaf as a physical column; a union whose types keep it in several columns selects by type."""
+        member, attr = leaf.data
+        if attr in _BUILTINS:
+            return Op("col", leaf.dtype, (), (_BUILTINS[attr],))
+        schema = self.query.schema
+        result: Op | None = None
+        for name in self.leaves[member].member.types:
+            column = Op("col", leaf.dtype, (), (schema.column_of(name, attr),))
+            if result is None or result == column:
+                result = column
+            else:
+                this = Op("eq_i", "b", (Op("col", "s", (), (_BUILTINS["type"],)), const(name, "s")))
+                result = Op("select", leaf.dtype, (this, column, result))
+        assert result is not None
+        return result
+
+    def number(self, expr: Op) -> int:
+        """Number of the event column that holds the event-only ``expr``."""
+        members = 0
+        for leaf in leaves(expr):
+            members |= 1 << leaf.data[0]
+        resolved = self._resolved(expr)
+        number = self._numbers.get(resolved)
+        if number is None:
+            program = None
+            if resolved.name != "col":
+                compiler = Compiler(self.raw)
+                compiler.store(0, resolved)
+                program = compiler.finish()
+            number = self._numbers[resolved] = len(self.plans)
+            column = _COMPUTED if program else resolved.data[0]
+            self.plans.append(EventColumn(column, 0, describe(expr, self.query), program))
+        old = self.plans[number]
+        self.plans[number] = EventColumn(old.column, old.members | members, old.text, old.program)
+        return number
+
+    def raw(self, node: Op) -> tuple[str, int] | None:
+        """Input of a program that runs before the event columns are there: schema columns and built-ins only."""
+        if node.name != "col":
+            return None
+        number = self._numbers.get(node)
+        if number is None:
+            number = self._numbers[node] = len(self.plans)
+            self.plans.append(EventColumn(node.data[0], 0, f"#{node.data[0]}"))
+        return ("event", number)
+
+    def local(self, conditions: list[Op]) -> Program | None:
+        """The program that keeps the events that satisfy all of the event-only ``conditions``."""
+        if not conditions:
+            return None
+        compiler = Compiler(self.raw)
+        for condition in conditions:
+            compiler.filter(self._resolved(condition))
+        return compiler.finish()
+
+    def element(self, node: Op) -> Op | None:
+        """Resolve an ``elem`` leaf to ring columns, by type for a union kept in several columns."""
+        if node.name != "elem" or len(node.data) == 4:
+            return None
+        member, offset, attr = node.data
+
+        def column(leaf: Op) -> Op | None:
+            if leaf.name != "col":
+                return None
+            self.ring.add(leaf.data[0])
+            return Op("elem", leaf.dtype, (), (member, offset, leaf.data[0], "ring"))
+
+        return transform(self.resolve(Op("event", node.dtype, (), (member, attr))), column)
+
+    def _resolved(self, expr: Op) -> Op:
+        return transform(expr, lambda node: self.resolve(node) if node.name == "event" else None)
