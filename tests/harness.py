@@ -20,6 +20,7 @@ from naive import Binding, Event, Match, Value
 
 from fastcep.events import Schema, parse_duration
 from fastcep.query import ast
+from fastcep.query.patterns import positive_leaves
 
 if TYPE_CHECKING:
     import fastcep
@@ -214,14 +215,13 @@ def rows(
     events: str | Sequence[Event],
     batch_sizes: Sequence[int] | None = None,
 ) -> list[Row]:
-    """Results of the engine in full, over batches."""
+    """Results of the engine in full, over batches; at the end the stream is flushed."""
     query = as_query(query, schema)
     engine = make_engine(query)
-    return [
-        row
-        for data in batches(query.schema, as_events(query.schema, events), batch_sizes)
-        for row in table_rows(query, engine.process(data).to_arrow())
-    ]
+    found: list[Row] = []
+    for data in batches(query.schema, as_events(query.schema, events), batch_sizes):
+        found += table_rows(query, engine.process(data).to_arrow())
+    return found + table_rows(query, engine.flush().to_arrow())
 
 
 def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[Row]:
@@ -231,7 +231,7 @@ def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Se
     found: list[Row] = []
     for event in as_events(query.schema, events):
         found += table_rows(query, send(engine, query.schema, event).to_arrow())
-    return found
+    return found + table_rows(query, engine.flush().to_arrow())
 
 
 def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
@@ -245,7 +245,7 @@ def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
 
 def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     """Rows of a table of matches; checks its columns and the query's name."""
-    variables = [member.variable for member in query.pattern.members]
+    variables = [leaf.name for leaf in positive_leaves(query.pattern)]
     returns = [item.name for item in query.returns]
     assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
     assert set(table["query"].to_pylist()) <= {query.name}
@@ -262,12 +262,12 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
 
 def expected_rows(query: ast.Query, events: Sequence[Event]) -> list[Row]:
     """What ``rows`` must give, by the reference matcher."""
-    times = {event.seq: event.time for event in events}
+    return [as_row(query, events, match) for match in naive.find_matches(query, events)]
 
-    def row(match: Match) -> Row:
-        return match.bindings, naive.return_values(query, match, events), times[match.detected]
 
-    return [row(match) for match in naive.find_matches(query, events)]
+def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:
+    """A match of the reference matcher in full."""
+    return match.bindings, naive.return_values(query, match, events), match.detected_at
 
 
 # -------------------------------------------------------------------- comparing

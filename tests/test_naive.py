@@ -16,6 +16,7 @@ from user_functions import own_registry, sample
 
 from fastcep.events import Schema
 from fastcep.query import ast, parse
+from fastcep.query.patterns import positive_leaves
 
 VALUES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, time="ts", type="type")
@@ -25,11 +26,11 @@ E = "SEQ(A a, B b) WHERE {} WITHIN UNBOUNDED"
 def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
     """One match as short text."""
     words = []
-    for member in query.pattern.members:
-        bound = bindings[member.variable]
+    for leaf in positive_leaves(query.pattern):
+        bound = bindings[leaf.name]
         numbers = bound if isinstance(bound, list) else [bound]
         shown = ",".join("-" if number is None else str(number) for number in numbers)
-        words.append(member.variable + (shown or "[]"))
+        words.append(leaf.name + (shown or "[]"))
     return " ".join(words)
 
 
@@ -43,7 +44,7 @@ def value(expression: str, events: str, pattern: str = "A+ a[]") -> Any:
     """An expression's value in the longest match that ends last."""
     query = parse(f"PATTERN SEQ({pattern}) WITHIN UNBOUNDED RETURN {expression} AS x", SCHEMA)
     stream = harness.stream(SCHEMA, events)
-    longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected))
+    longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected_at))
     return naive.return_values(query, longest, stream)["x"]
 
 
