@@ -14,6 +14,7 @@ import strategies
 from hypothesis import event, given
 from hypothesis import strategies as st
 from naive import Event
+from pattern_strategies import Draw
 from strategies import Case
 
 import fastcep as fc
@@ -27,7 +28,7 @@ NUMBERED = fc.Schema({"A": ATTRIBUTES}, type="type", sequence="number")
 
 
 @st.composite
-def disordered(draw: strategies.Draw) -> tuple[Case, list[Event], int]:
+def disordered(draw: Draw) -> tuple[Case, list[Event], int]:
     """A case, its events in another order (numbered as they arrive unless a column does it), and a lateness."""
     case: Case = draw(strategies.cases())
     arrivals = list(draw(st.permutations(case.events)))
