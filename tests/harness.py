@@ -115,15 +115,18 @@ def line(events: Sequence[Event]) -> str:
 
 def batches(schema: Schema, events: Sequence[Event], sizes: Sequence[int] | None = None) -> Iterator[Data]:
     """Cut a stream into batches of these sizes (the last size again and again; None: one batch)."""
-    if sizes is None:
-        yield batch(schema, events)
-        return
+    for part in cut(events, [max(1, len(events))] if sizes is None else sizes):
+        yield batch(schema, part)
+
+
+def cut(events: Sequence[Event], sizes: Sequence[int]) -> Iterator[Sequence[Event]]:
+    """The same as events."""
     assert sizes[-1] > 0, "the last batch size is repeated, so it must be positive"
     start = 0
     for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
         if start >= len(events):
             return
-        yield batch(schema, events[start : start + size])
+        yield events[start : start + size]
         start += size
 
 
@@ -270,6 +273,27 @@ def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:
     return match.bindings, naive.return_values(query, match, events), match.detected_at
 
 
+def assert_in_time(query: ast.Query, events: Sequence[Event], batch_sizes: Sequence[int]) -> None:
+    """After each batch everything that is decided is reported: no match waits, and none comes too soon."""
+    engine = make_engine(query)
+    wanted = naive.find_matches(query, events)
+    found: list[Row] = []
+    seen: list[Event] = []
+    for data, part in zip(batches(query.schema, events, batch_sizes), cut(events, batch_sizes), strict=True):
+        seen += part
+        found += table_rows(query, engine.process(data).to_arrow())
+        decided = [match for match in wanted if seen and is_decided(match, seen[-1])]
+        rows_so_far = [as_row(query, seen, match) for match in decided]
+        assert_rows(query, seen, found, rows_so_far, f"after {len(seen)} of {len(events)} events")
+    found += table_rows(query, engine.flush().to_arrow())
+    assert_same(query, events, found, f"batches of {batch_sizes} and a flush")
+
+
+def is_decided(match: Match, last: Event) -> bool:
+    """Whether a match must have been reported when ``last`` is the last event that has come, in order."""
+    return match.detected_at < last.time if match.deferred else match.last <= last.seq
+
+
 # -------------------------------------------------------------------- comparing
 
 
@@ -296,7 +320,11 @@ def transcendental(node: ast.Expr) -> bool:
 
 def assert_same(query: ast.Query, events: Sequence[Event], found: list[Row], how: str) -> None:
     """Fail with the query, the stream and both results unless ``found`` is what the reference matcher gives."""
-    wanted = expected_rows(query, events)
+    assert_rows(query, events, found, expected_rows(query, events), how)
+
+
+def assert_rows(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> None:
+    """Fail with a report unless ``found`` is what is wanted."""
     tolerance = {item.name: 1e-12 if transcendental(item.expression) else 0.0 for item in query.returns}
 
     def same(one: Row, other: Row) -> bool:
@@ -327,7 +355,9 @@ def describe(query: ast.Query, events: Sequence[Event]) -> str:
 
 def report(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> str:
     """A readable account of a difference."""
-    keys = [[repr(bindings) for bindings, _, _ in side] for side in (found, wanted)]
+    # A match of PERIODIC is told from the others by its time too.
+    timed = isinstance(query.pattern, ast.Periodic)
+    keys = [[f"{row[0]}{f' at {row[2]}' if timed else ''}" for row in side] for side in (found, wanted)]
     missing = [key for key in keys[1] if key not in keys[0]]
     surplus = [key for key in keys[0] if key not in keys[1]]
     twice = len(set(keys[0])) < len(keys[0])

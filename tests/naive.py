@@ -32,13 +32,16 @@ class Match:
     bindings
         Sequence numbers by variable: one, a list of them, or None for one not bound. Of a variable in a group (called
         ``g.a``) a list with an entry for each round, None where the round does not bind it.
+    last
+        Sequence number of the last event that it binds.
     detected_at
-        The time (ns) of its last event, or the deciding time.
+        The time (ns) of that event, or the deciding time.
     deferred
         Whether it had to wait for the deciding time.
     """
 
     bindings: dict[str, Binding]
+    last: int
     detected_at: int
     deferred: bool = False
 
@@ -52,6 +55,7 @@ class Pair:
     round: int = 0
 
 
+Parts = tuple[tuple[ast.Pattern, int], ...]
 Chosen = tuple[Pair, ...]  # what a match binds, in stream order
 
 
@@ -63,7 +67,10 @@ def find_matches(query: ast.Query, events: Sequence[Event]) -> list[Match]:
     once = search.each_set_once(sorted(kept, key=birth_order))
     detected = [(chosen, time, deferred) for chosen in once for time, deferred in search.decided(chosen)]
     detected.sort(key=lambda one: (one[1], one[2], -1 if one[2] else one[0][-1].position, birth_order(one[0])))
-    return [Match(search.bindings(chosen), time, deferred) for chosen, time, deferred in detected]
+    return [
+        Match(search.bindings(chosen), events[chosen[-1].position].seq, time, deferred)
+        for chosen, time, deferred in detected
+    ]
 
 
 def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -81,10 +88,11 @@ def size(pattern: ast.Pattern) -> int:
     return len(leaves_of(pattern))
 
 
-def numbered(pattern: ast.Pattern, number: int) -> list[tuple[ast.Pattern, int]]:
+@functools.cache
+def numbered(pattern: ast.Pattern, number: int) -> Parts:
     """The parts of a pattern, each with the number of its first variable."""
     parts = sub_patterns(pattern)
-    return [(part, number + sum(map(size, parts[:k]))) for k, part in enumerate(parts)]
+    return tuple((part, number + sum(map(size, parts[:k]))) for k, part in enumerate(parts))
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ class Search:
             case ast.AnyOf():
                 parts = numbered(pattern, number)
                 for chosen in itertools.combinations(parts, 1 if pattern.members[0].repeated else pattern.count):
-                    for way in self.in_any_order(list(chosen), after, taken, turn):
+                    for way in self.in_any_order(chosen, after, taken, turn):
                         if pattern.distinct is None or self.differ(way, pattern.distinct):
                             yield way
             case ast.Group():
@@ -163,7 +171,7 @@ class Search:
                 if not positions or self.in_window(min([*positions, *used]), max([*positions, *used])):
                     yield tuple(Pair(position, number, turn) for position in positions)
 
-    def in_order(self, parts: list[tuple[ast.Pattern, int]], after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+    def in_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
         """One part after the other."""
         if not parts:
             yield ()
@@ -173,9 +181,7 @@ class Search:
             for rest in self.in_order(parts[1:], last, taken + way, turn):
                 yield way + rest
 
-    def in_any_order(
-        self, parts: list[tuple[ast.Pattern, int]], after: int, taken: Chosen, turn: int
-    ) -> Iterator[Chosen]:
+    def in_any_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
         """All parts, interleaved or not."""
         if not parts:
             yield ()
@@ -270,7 +276,7 @@ class Search:
         parts = numbered(pattern, number)
         if isinstance(pattern, ast.Aperiodic):
             opening, body, closing = parts
-            parts = [opening, closing, body]
+            parts = (opening, closing, body)
         for place, (part, first) in enumerate(parts):
             before = [pair.position for other in parts[:place] for pair in bound_in(*other, own)]
             behind = [pair.position for other in parts[place + 1 :] for pair in bound_in(*other, own)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastcep.events import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import is_nullable, leaves_of
+from fastcep.query.patterns import is_nullable, positive_leaves
 
 Draw = Callable[..., Any]
 
@@ -154,14 +154,14 @@ class Patterns:
                     made.append(self.build(kinds, depth - 1, grouped, firm))
                 else:
                     # What is wanted needs room, so what stands beside it is simple.
-                    with self.keep(2 if kinds and number < place else 0):
+                    with self.keep(least(kinds) - 1 if number < place else 0):
                         made.append(self.part(0 if kinds else depth - 1, grouped, firm))
         return made
 
     def build(self, kinds: list[str], depth: int, grouped: bool, solid: bool, top: bool = False) -> ast.Pattern:
         """A pattern of kind ``kinds[0]``, with the other kinds in it."""
         kind, *rest = kinds
-        room = max(1, min(3, self.left - self.kept))
+        room = min(3, self.left - self.kept - least(rest) + 1)
         if kind in (SINGLE, OPTIONAL, KLEENE, BOUNDS):
             return self.member(kind, solid)
         if kind in (GROUP, OPTIONAL_GROUP):
@@ -172,7 +172,7 @@ class Patterns:
             return self.until(kind, rest, depth, grouped)
         if kind == SEQ and rest == [NEG]:
             return self.negate([], depth, grouped, top, surely=True)
-        count = self.pick(*range(2, room + 1), 1) if room > 1 else 1
+        count = self.pick(*range(2, room + 1), 1)
         if kind == SEQ:
             solids = [solid and number == 0 for number in range(count)]
             members = self.parts(rest, depth, grouped, solids)
@@ -235,15 +235,24 @@ class Patterns:
             edges = top and self.timed and self.pick(False, True)
             with self.keep(1):
                 members = self.parts([], min(depth, 1), grouped, [True] if edges else [True, True])
-        count = self.pick(1, 1, 2) if surely else self.pick(0, 0, 1)
+        count = self.pick(1, 1, 2) if surely else self.pick(0, 1)
         for _ in range(count):
             places = [place for place in range(len(members) + 1) if (top and self.timed) or inside(members, place)]
             if not places or (self.left <= self.kept and not surely):
                 break
             surely = False
+            places += [len(members)] * (2 if top and self.timed else 0)
             one = self.single(next(self.negated))
             members.insert(self.pick(*places), ast.Negation(one.types, one.variable))
         return ast.Sequence(tuple(members))
+
+
+def least(kinds: list[str]) -> int:
+    """How many variables the first of these with the others in it needs; 1 for none."""
+    if not kinds:
+        return 1
+    kind, *rest = kinds
+    return {APERIODIC: 2, PERIODIC: 1, NEG: 3}.get(kind, 0) + least(rest)
 
 
 def inside(members: list[ast.Pattern], place: int) -> bool:
@@ -253,9 +262,9 @@ def inside(members: list[ast.Pattern], place: int) -> bool:
 
 def most_events(pattern: ast.Pattern) -> int:
     """How long a stream may be so that the reference matcher stays quick."""
-    leaves = leaves_of(pattern)
-    groups = {leaf.group.variable for leaf in leaves if leaf.group is not None and leaf.group.repeated}
-    loops = len(groups) + sum(leaf.member.repeated for leaf in leaves)
+    leaves = positive_leaves(pattern)
+    loops = sum(leaf.repeated for leaf in leaves)
     if isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members):
         return {0: 9, 1: 9, 2: 8}.get(loops, 6)
-    return max(6, 9 - loops - max(0, len(leaves) - 3))
+    others = max(0, len(leaves) - loops - 1)
+    return max(count for count in range(4, 10) if count == 4 or (loops + 1) ** count * count**others <= 5000)

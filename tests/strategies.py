@@ -47,7 +47,7 @@ class Case:
 def windows() -> st.SearchStrategy[ast.Window]:
     """Time, count and no bound."""
     counts = st.sampled_from([5, 3, 8, 4, 2, 1])
-    return st.one_of(time_windows(), counts.map(ast.CountWindow), st.just(ast.Unbounded()))
+    return st.one_of(time_windows(), time_windows(), counts.map(ast.CountWindow), st.just(ast.Unbounded()))
 
 
 def time_windows() -> st.SearchStrategy[ast.Window]:
