@@ -56,7 +56,10 @@ NOTES = [
 
 def example(outer: str, inner: str) -> str:
     """The text of a query in which ``inner`` is a direct part of ``outer``."""
-    return f"PATTERN {OUTSIDE[outer].format(INSIDE[inner])} WITHIN 10ns"
+    part = INSIDE[inner]
+    if outer in (names.GROUP, names.OPTIONAL_GROUP) and inner not in names.WHOLE:
+        part = f"SEQ({part})"
+    return f"PATTERN {OUTSIDE[outer].format(part)} WITHIN 10ns"
 
 
 def notes_of(outer: str, inner: str) -> list[str]:

@@ -20,10 +20,12 @@ GROUP, OPTIONAL_GROUP = "(…)+ g[]", "(…)? g"
 OUTER = (SEQ, AND, OR, ANY, GROUP, OPTIONAL_GROUP, APERIODIC, PERIODIC)
 INNER = (SEQ, AND, OR, ANY, NEG, OPTIONAL, KLEENE, BOUNDS, GROUP, OPTIONAL_GROUP, APERIODIC, PERIODIC)
 
+WHOLE = (SEQ, AND, OR, ANY, APERIODIC, PERIODIC)  # what may be a whole pattern
+
 NEG_IN_SEQ = "`NEG` is a part of a `SEQ` only"
 ANY_OF_TYPES = "`ANY` is over types: `ANY(n, T1 x1, …)`, or `ANY(n, T x[])`"
-NO_LOOP_IN_GROUP = "a group holds neither a Kleene variable nor a group"
-EMPTY_ROUND = "a round of a group must bind an event"
+NO_LOOP_IN_GROUP = "a group holds neither a Kleene variable nor a group, at any depth"
+EMPTY_ROUND = "a round of a group must bind an event, so beside `T? x` there is something else: `(SEQ(A a, B? b))+ g[]`"
 EMPTY_PART = "`E1` and `E2` of `APERIODIC`, and `E1` of `PERIODIC`, must bind an event"
 PERIODIC_IS_ALL = "`PERIODIC` is the whole pattern"
 
@@ -202,6 +204,7 @@ class Patterns:
             inner = self.build(rest, depth - 1, grouped=True, solid=True)
         else:
             inner = self.part(depth - 1, grouped=True, solid=True)
+            inner = ast.Sequence((inner,)) if isinstance(inner, ast.Member) else inner  # as the grammar has it
         if kind == OPTIONAL_GROUP:
             return ast.Group(inner, name, 0, 1, False)
         minimum, maximum, repeated = quantifier(self.draw, self.pick("+", "+", "+" if solid else "*", "{}"))

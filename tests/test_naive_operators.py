@@ -183,7 +183,7 @@ def test_an_index_skips_a_round_that_does_not_bind() -> None:
 
 
 def test_count_in_a_group() -> None:
-    assert found("SEQ(C c, (A a)* g[]) WHERE COUNT(g[]) = 0 WITHIN 9ns", "C A") == ["c0 g.a[]"]
+    assert found("SEQ(C c, (SEQ(A a))* g[]) WHERE COUNT(g[]) = 0 WITHIN 9ns", "C A") == ["c0 g.a[]"]
     text = "SEQ((OR(A a, B b)){1,1} g[]) WHERE COUNT(g[].b.v) = 5 WITHIN 9ns"
     assert found(text, "A B(v=1)") == ["g.a0 g.b-"]  # b's branch is taken in no round
 
@@ -197,7 +197,7 @@ def test_return_of_a_group() -> None:
 
 
 def test_a_partition_holds_in_all_rounds() -> None:
-    assert found("SEQ((A a){2,2} g[]) WITHIN 9ns PARTITION BY k", "A(k=1) A(k=2) A(k=1)") == ["g.a0,2"]
+    assert found("SEQ((SEQ(A a)){2,2} g[]) WITHIN 9ns PARTITION BY k", "A(k=1) A(k=2) A(k=1)") == ["g.a0,2"]
 
 
 # ------------------------------------------------------------------------ negation
