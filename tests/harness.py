@@ -350,7 +350,7 @@ def describe(query: ast.Query, events: Sequence[Event]) -> str:
         given = getattr(schema, name)
         if given:
             options += f", {name}={dict(given) if isinstance(given, Mapping) else given!r}"
-    return f"schema:  Schema({types!r}{options})\nquery:   {to_text(query)}\nstream:  {line(events)}"
+    return f"schema:  Schema({types!r}{options})\nquery:   {to_text(query).strip()}\nstream:  {line(events)}"
 
 
 def report(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> str:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from naive_conditions import Bound, Event, agree, holds, return_value
+from naive_conditions import Bound, Event, agree, attribute, holds, return_value
 from naive_values import Value, compare
 
 from fastcep.query import ast
@@ -212,7 +212,7 @@ class Search:
 
     def differ(self, way: Chosen, name: str) -> bool:
         """Whether the events differ pairwise in an attribute."""
-        values = [self.events[pair.position].values.get(name) for pair in way]
+        values = [attribute(self.events[pair.position], name) for pair in way]
         return all(compare("!=", one, other) is True for one, other in itertools.combinations(values, 2))
 
     # -------------------------------------------------------------------- conditions
