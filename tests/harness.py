@@ -20,6 +20,7 @@ from naive import Binding, Event, Match, Value
 
 from fastcep.events import Schema, parse_duration
 from fastcep.query import ast
+from fastcep.query.patterns import positive_leaves
 
 if TYPE_CHECKING:
     import fastcep
@@ -114,15 +115,18 @@ def line(events: Sequence[Event]) -> str:
 
 def batches(schema: Schema, events: Sequence[Event], sizes: Sequence[int] | None = None) -> Iterator[Data]:
     """Cut a stream into batches of these sizes (the last size again and again; None: one batch)."""
-    if sizes is None:
-        yield batch(schema, events)
-        return
+    for part in cut(events, [max(1, len(events))] if sizes is None else sizes):
+        yield batch(schema, part)
+
+
+def cut(events: Sequence[Event], sizes: Sequence[int]) -> Iterator[Sequence[Event]]:
+    """The same as events."""
     assert sizes[-1] > 0, "the last batch size is repeated, so it must be positive"
     start = 0
     for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
         if start >= len(events):
             return
-        yield batch(schema, events[start : start + size])
+        yield events[start : start + size]
         start += size
 
 
@@ -214,14 +218,13 @@ def rows(
     events: str | Sequence[Event],
     batch_sizes: Sequence[int] | None = None,
 ) -> list[Row]:
-    """Results of the engine in full, over batches."""
+    """Results of the engine in full, over batches; at the end the stream is flushed."""
     query = as_query(query, schema)
     engine = make_engine(query)
-    return [
-        row
-        for data in batches(query.schema, as_events(query.schema, events), batch_sizes)
-        for row in table_rows(query, engine.process(data).to_arrow())
-    ]
+    found: list[Row] = []
+    for data in batches(query.schema, as_events(query.schema, events), batch_sizes):
+        found += table_rows(query, engine.process(data).to_arrow())
+    return found + table_rows(query, engine.flush().to_arrow())
 
 
 def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[Row]:
@@ -231,7 +234,7 @@ def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Se
     found: list[Row] = []
     for event in as_events(query.schema, events):
         found += table_rows(query, send(engine, query.schema, event).to_arrow())
-    return found
+    return found + table_rows(query, engine.flush().to_arrow())
 
 
 def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
@@ -245,7 +248,7 @@ def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
 
 def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     """Rows of a table of matches; checks its columns and the query's name."""
-    variables = [member.variable for member in query.pattern.members]
+    variables = [leaf.name for leaf in positive_leaves(query.pattern)]
     returns = [item.name for item in query.returns]
     assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
     assert set(table["query"].to_pylist()) <= {query.name}
@@ -262,12 +265,33 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
 
 def expected_rows(query: ast.Query, events: Sequence[Event]) -> list[Row]:
     """What ``rows`` must give, by the reference matcher."""
-    times = {event.seq: event.time for event in events}
+    return [as_row(query, events, match) for match in naive.find_matches(query, events)]
 
-    def row(match: Match) -> Row:
-        return match.bindings, naive.return_values(query, match, events), times[match.detected]
 
-    return [row(match) for match in naive.find_matches(query, events)]
+def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:
+    """A match of the reference matcher in full."""
+    return match.bindings, naive.return_values(query, match, events), match.detected_at
+
+
+def assert_in_time(query: ast.Query, events: Sequence[Event], batch_sizes: Sequence[int]) -> None:
+    """After each batch everything that is decided is reported: no match waits, and none comes too soon."""
+    engine = make_engine(query)
+    wanted = naive.find_matches(query, events)
+    found: list[Row] = []
+    seen: list[Event] = []
+    for data, part in zip(batches(query.schema, events, batch_sizes), cut(events, batch_sizes), strict=True):
+        seen += part
+        found += table_rows(query, engine.process(data).to_arrow())
+        decided = [match for match in wanted if seen and is_decided(match, seen[-1])]
+        rows_so_far = [as_row(query, seen, match) for match in decided]
+        assert_rows(query, seen, found, rows_so_far, f"after {len(seen)} of {len(events)} events")
+    found += table_rows(query, engine.flush().to_arrow())
+    assert_same(query, events, found, f"batches of {batch_sizes} and a flush")
+
+
+def is_decided(match: Match, last: Event) -> bool:
+    """Whether a match must have been reported when ``last`` is the last event that has come, in order."""
+    return match.detected_at < last.time if match.deferred else match.last <= last.seq
 
 
 # -------------------------------------------------------------------- comparing
@@ -296,7 +320,11 @@ def transcendental(node: ast.Expr) -> bool:
 
 def assert_same(query: ast.Query, events: Sequence[Event], found: list[Row], how: str) -> None:
     """Fail with the query, the stream and both results unless ``found`` is what the reference matcher gives."""
-    wanted = expected_rows(query, events)
+    assert_rows(query, events, found, expected_rows(query, events), how)
+
+
+def assert_rows(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> None:
+    """Fail with a report unless ``found`` is what is wanted."""
     tolerance = {item.name: 1e-12 if transcendental(item.expression) else 0.0 for item in query.returns}
 
     def same(one: Row, other: Row) -> bool:
@@ -322,12 +350,14 @@ def describe(query: ast.Query, events: Sequence[Event]) -> str:
         given = getattr(schema, name)
         if given:
             options += f", {name}={dict(given) if isinstance(given, Mapping) else given!r}"
-    return f"schema:  Schema({types!r}{options})\nquery:   {to_text(query)}\nstream:  {line(events)}"
+    return f"schema:  Schema({types!r}{options})\nquery:   {to_text(query).strip()}\nstream:  {line(events)}"
 
 
 def report(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> str:
     """A readable account of a difference."""
-    keys = [[repr(bindings) for bindings, _, _ in side] for side in (found, wanted)]
+    # A match of PERIODIC is told from the others by its time too.
+    timed = isinstance(query.pattern, ast.Periodic)
+    keys = [[f"{row[0]}{f' at {row[2]}' if timed else ''}" for row in side] for side in (found, wanted)]
     missing = [key for key in keys[1] if key not in keys[0]]
     surplus = [key for key in keys[0] if key not in keys[1]]
     twice = len(set(keys[0])) < len(keys[0])

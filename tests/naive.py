@@ -1,399 +1,384 @@
 """A slow, obvious matcher that every engine path is compared with.
 
-It follows the page on semantics word by word: try every ordered binding, keep those that lie in the window and satisfy
-every condition, sort. It reads only the query's syntax tree and shares no code with the engine. Null is ``None``.
+It follows the page on semantics word by word: try every way to bind a pattern's variables, keep those that lie in the
+window, satisfy every condition and have no forbidden event, sort. It reads only the query's syntax tree and shares no
+code with the engine. The stream is whole: nothing comes after its last event, so all that is deferred is decided.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from user_functions import user_call
+from naive_conditions import Bound, Event, agree, attribute, holds, return_value
+from naive_values import Value, compare
 
 from fastcep.query import ast
+from fastcep.query.patterns import groups_of, leaves_of, positive_leaves, sub_patterns
 
-Value = int | float | bool | str | None
-Binding = int | list[int] | None
-INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+__all__ = ["Binding", "Event", "Match", "Value", "find_matches", "return_values"]
 
-
-@dataclass(frozen=True)
-class Event:
-    """One event: type, time (ns), sequence number and attributes. Its position is its index in the stream's list."""
-
-    type: str
-    time: int
-    seq: int
-    values: Mapping[str, Value] = field(default_factory=dict)
+Binding = int | list[int | None] | None
 
 
 @dataclass(frozen=True)
 class Match:
-    """Bindings by variable (sequence number, list of them, or None for an optional not taken), and the last event."""
+    """One match.
+
+    Attributes
+    ----------
+    bindings
+        Sequence numbers by variable: one, a list of them, or None for one not bound. Of a variable in a group (called
+        ``g.a``) a list with an entry for each round, None where the round does not bind it.
+    last
+        Sequence number of the last event that it binds.
+    detected_at
+        The time (ns) of that event, or the deciding time.
+    deferred
+        Whether it had to wait for the deciding time.
+    """
 
     bindings: dict[str, Binding]
-    detected: int
+    last: int
+    detected_at: int
+    deferred: bool = False
 
 
-Chosen = tuple[tuple[int, ...], ...]  # for each member, the stream positions of the events it binds
-Bound = dict[str, list[Event]]  # the same by variable
+@dataclass(frozen=True, order=True)
+class Pair:
+    """An event in its place: position in the stream, number of the variable, and the round if that is in a group."""
+
+    position: int
+    leaf: int
+    round: int = 0
 
 
-class NotApplicable(Exception):
-    """The conjunct mentions an element ``x[k]`` that this match does not have, so it does not apply."""
+Parts = tuple[tuple[ast.Pattern, int], ...]
+Chosen = tuple[Pair, ...]  # what a match binds, in stream order
 
 
 def find_matches(query: ast.Query, events: Sequence[Event]) -> list[Match]:
     """All matches of ``query`` over ``events`` (in stream order), in the defined order."""
-    found = [chosen for chosen in candidates(query, events) if any(chosen) and accepts(query, events, chosen)]
-    found.sort(key=order_key)
-    return [to_match(query, events, chosen) for chosen in found]
-
-
-def candidates(
-    query: ast.Query, events: Sequence[Event], member: int = 0, start: int = 0, first: int | None = None
-) -> Iterator[Chosen]:
-    """Every way to bind the members from ``member`` on with ascending events from ``start`` on, inside the window."""
-    members = query.pattern.members
-    if member == len(members):
-        yield ()
-        return
-    maximum = members[member].maximum
-    eligible = [
-        position
-        for position in range(start, len(events))
-        if events[position].type in members[member].types
-        and (first is None or in_window(query.window, events, first, position))
+    search = Search(query, events)
+    ways = (tuple(sorted(way)) for way in search.ways(query.pattern, 0, -1, ()) if way)
+    kept = {chosen for chosen in ways if search.accepts(chosen)}
+    once = search.each_set_once(sorted(kept, key=birth_order))
+    detected = [(chosen, time, deferred) for chosen in once for time, deferred in search.decided(chosen)]
+    detected.sort(key=lambda one: (one[1], one[2], -1 if one[2] else one[0][-1].position, birth_order(one[0])))
+    return [
+        Match(search.bindings(chosen), events[chosen[-1].position].seq, time, deferred)
+        for chosen, time, deferred in detected
     ]
-    longest = len(eligible) if maximum is None else min(maximum, len(eligible))
-    for size in range(members[member].minimum, longest + 1):
-        for chosen in itertools.combinations(eligible, size):
-            begin = first if first is not None or not chosen else chosen[0]
-            after = chosen[-1] + 1 if chosen else start
-            if chosen and begin is not None and not in_window(query.window, events, begin, chosen[-1]):
-                continue
-            for rest in candidates(query, events, member + 1, after, begin):
-                yield (chosen, *rest)
 
 
-def in_window(window: ast.Window, events: Sequence[Event], first: int, last: int) -> bool:
-    """Whether the events at positions ``first`` and ``last`` lie in one window."""
-    if isinstance(window, ast.TimeWindow):
-        return events[last].time - events[first].time <= window.nanoseconds
-    assert isinstance(window, ast.CountWindow | ast.Unbounded), window
-    return isinstance(window, ast.Unbounded) or last - first < window.events
+def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """From the last binding backwards: place in the stream, then pattern position; a shorter match comes first.
+
+    Of the same events in the same variables: at the first that differs, the one whose round goes on comes first.
+    """
+    backwards = [(pair.position, pair.leaf) for pair in reversed(chosen)]
+    return tuple(itertools.chain.from_iterable(backwards)), tuple(pair.round for pair in chosen)
 
 
-def order_key(chosen: Chosen) -> tuple[int, ...]:
-    """From the last binding backwards: place in the stream, then pattern position; a shorter match comes first."""
-    stream_order = [(position, member) for member, positions in enumerate(chosen) for position in positions]
-    return tuple(itertools.chain.from_iterable(reversed(stream_order)))
+@functools.cache
+def size(pattern: ast.Pattern) -> int:
+    """How many variables a pattern has."""
+    return len(leaves_of(pattern))
 
 
-def to_match(query: ast.Query, events: Sequence[Event], chosen: Chosen) -> Match:
-    """Name the bound events by sequence number."""
-    bindings: dict[str, Binding] = {}
-    for member, positions in zip(query.pattern.members, chosen, strict=True):
-        numbers = [events[position].seq for position in positions]
-        bindings[member.variable] = numbers if member.repeated else numbers[0] if numbers else None
-    return Match(bindings, events[max(itertools.chain.from_iterable(chosen))].seq)
+@functools.cache
+def numbered(pattern: ast.Pattern, number: int) -> Parts:
+    """The parts of a pattern, each with the number of its first variable."""
+    parts = sub_patterns(pattern)
+    return tuple((part, number + sum(map(size, parts[:k]))) for k, part in enumerate(parts))
 
 
-# ------------------------------------------------------------------- conditions
+@dataclass(frozen=True)
+class Gap:
+    """Where a negated variable must find no event: strictly between two positions, None at an edge of the match."""
+
+    leaf: int
+    round: int
+    low: int | None
+    high: int | None
 
 
-def accepts(query: ast.Query, events: Sequence[Event], chosen: Chosen) -> bool:
-    """Whether a complete binding is of one partition and satisfies every conjunct."""
-    bound = {
-        member.variable: [events[position] for position in positions]
-        for member, positions in zip(query.pattern.members, chosen, strict=True)
-    }
-    return agree(bound, query.partition) and all(holds(part, bound) for part in ast.conjuncts(query.where))
+class Search:
+    """One query on one stream."""
 
+    def __init__(self, query: ast.Query, events: Sequence[Event]) -> None:
+        self.query = query
+        self.events = events
+        self.leaves = leaves_of(query.pattern)
+        self.groups = groups_of(query.pattern)
+        negated = {leaf.name for leaf in self.leaves if leaf.negated}
+        parts = ast.conjuncts(query.where)
+        self.filters = [part for part in parts if not ast.variables(part) & negated]
+        self.forbidding = [part for part in parts if ast.variables(part) & negated]
+        same = [name for part in parts if isinstance(part, ast.SameAttributes) for name in part.names]
+        self.keys = [*query.partition, *same]
 
-def agree(bound: Bound, names: Sequence[str]) -> bool:
-    """Whether all bound events agree pairwise on each attribute; null and NaN agree with nothing, not themselves."""
-    everyone = [event for elements in bound.values() for event in elements]
-    return all(
-        compare("=", attribute(one, name), attribute(other, name)) is True
-        for name in names
-        for one in everyone
-        for other in everyone
-    )
+    # ------------------------------------------------------------------ ways to bind a pattern
 
+    def ways(self, pattern: ast.Pattern, number: int, after: int, taken: Chosen, turn: int = 0) -> Iterator[Chosen]:
+        """Every way to bind ``pattern``.
 
-def holds(conjunct: ast.Expr, bound: Bound) -> bool:
-    """Whether a top-level conjunct is true, or does not apply to this match."""
-    if isinstance(conjunct, ast.SameAttributes):
-        return agree(bound, conjunct.names)
-    for part in ast.walk(conjunct):
-        counted = isinstance(part, ast.Aggregate) and part.function == "COUNT"
-        if isinstance(part, ast.Attribute | ast.Aggregate) and not bound[part.variable] and not counted:
-            return True  # it mentions an absent variable
-    relative = [
-        (part.variable, part.index.offset)
-        for part in ast.walk(conjunct)
-        if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative"
-    ]
-    try:
-        if not relative:
-            return evaluate(conjunct, bound) is True
-        reach = max(abs(offset) for _, offset in relative) + max(len(elements) for elements in bound.values())
-        return all(
-            evaluate(conjunct, bound, i) is True
-            for i in range(-reach, reach + 1)
-            if all(0 <= i + offset < len(bound[variable]) for variable, offset in relative)
+        With events after position ``after`` that are not ``taken`` and lie in one window with all that are. ``number``
+        is that of the pattern's first variable; ``turn`` the round, in a group.
+        """
+        match pattern:
+            case ast.Member():
+                yield from self.member(pattern, number, after, taken, turn)
+            case ast.Negation():
+                yield ()
+            case ast.Sequence():
+                yield from self.in_order(numbered(pattern, number), after, taken, turn)
+            case ast.Aperiodic():
+                yield from self.in_order(numbered(pattern, number)[:2], after, taken, turn)
+            case ast.Periodic():
+                yield from self.ways(pattern.opening, number, after, taken, turn)
+            case ast.Conjunction():
+                yield from self.in_any_order(numbered(pattern, number), after, taken, turn)
+            case ast.Disjunction():
+                for part, first in numbered(pattern, number):
+                    yield from self.ways(part, first, after, taken, turn)
+            case ast.AnyOf():
+                parts = numbered(pattern, number)
+                for chosen in itertools.combinations(parts, 1 if pattern.members[0].repeated else pattern.count):
+                    for way in self.in_any_order(chosen, after, taken, turn):
+                        if pattern.distinct is None or self.differ(way, pattern.distinct):
+                            yield way
+            case ast.Group():
+                yield from self.rounds(pattern, number, after, taken, 0)
+            case _:
+                raise AssertionError(pattern)
+
+    def member(self, member: ast.Member, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """Every set of events of the right types and number."""
+        used = [pair.position for pair in taken]
+        eligible = [
+            position
+            for position in range(after + 1, len(self.events))
+            if self.events[position].type in member.types
+            and position not in used
+            and self.in_window(min([position, *used]), max([position, *used]))
+        ]
+        longest = len(eligible) if member.maximum is None else min(member.maximum, len(eligible))
+        for count in range(member.minimum, longest + 1):
+            for positions in itertools.combinations(eligible, count):
+                if not positions or self.in_window(min([*positions, *used]), max([*positions, *used])):
+                    yield tuple(Pair(position, number, turn) for position in positions)
+
+    def in_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """One part after the other."""
+        if not parts:
+            yield ()
+            return
+        for way in self.ways(*parts[0], after, taken, turn):
+            last = max((pair.position for pair in way), default=after)
+            for rest in self.in_order(parts[1:], last, taken + way, turn):
+                yield way + rest
+
+    def in_any_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """All parts, interleaved or not."""
+        if not parts:
+            yield ()
+            return
+        for way in self.ways(*parts[0], after, taken, turn):
+            for rest in self.in_any_order(parts[1:], after, taken + way, turn):
+                yield way + rest
+
+    def rounds(self, group: ast.Group, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """Rounds number ``turn`` and on, one after the other."""
+        if turn >= group.minimum:
+            yield ()
+        if group.maximum is not None and turn >= group.maximum:
+            return
+        for way in self.ways(group.pattern, number, after, taken, turn):
+            if way:
+                last = max(pair.position for pair in way)
+                for rest in self.rounds(group, number, last, taken + way, turn + 1):
+                    yield way + rest
+
+    def in_window(self, first: int, last: int) -> bool:
+        """Whether the events at positions ``first`` and ``last`` lie in one window."""
+        window = self.query.window
+        if isinstance(window, ast.TimeWindow):
+            return self.events[last].time - self.events[first].time <= window.nanoseconds
+        assert isinstance(window, ast.CountWindow | ast.Unbounded), window
+        return isinstance(window, ast.Unbounded) or last - first < window.events
+
+    def differ(self, way: Chosen, name: str) -> bool:
+        """Whether the events differ pairwise in an attribute."""
+        values = [attribute(self.events[pair.position], name) for pair in way]
+        return all(compare("!=", one, other) is True for one, other in itertools.combinations(values, 2))
+
+    # -------------------------------------------------------------------- conditions
+
+    def accepts(self, chosen: Chosen) -> bool:
+        """Whether a complete binding is of one partition, satisfies every conjunct and has no forbidden event."""
+        if not agree(self.bound_events(chosen), self.keys):
+            return False
+        bound = self.bound(chosen)
+        if not all(isinstance(part, ast.SameAttributes) or holds(part, bound) for part in self.filters):
+            return False
+        return not any(
+            self.forbidden(chosen, bound, gap, position)
+            for gap in self.gaps(self.query.pattern, 0, chosen)
+            for position in self.inside(gap, chosen)
         )
-    except NotApplicable:
-        return True
+
+    def bound_events(self, chosen: Chosen) -> list[Event]:
+        """All events of a match."""
+        return [self.events[pair.position] for pair in chosen]
+
+    def bound(self, chosen: Chosen) -> dict[str, list[Event | None]]:
+        """The elements of each variable; without those of OR branches not taken."""
+        untaken = self.untaken(self.query.pattern, 0, chosen)
+        elements: dict[str, list[Event | None]] = {}
+        for number, leaf in enumerate(self.leaves):
+            own = {pair.round: self.events[pair.position] for pair in chosen if pair.leaf == number}
+            if leaf.negated or leaf.name in untaken:
+                continue
+            if leaf.group is None:
+                elements[leaf.name] = [self.events[pair.position] for pair in chosen if pair.leaf == number]
+            else:
+                elements[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
+        for group in self.groups:
+            if group.variable not in untaken:
+                elements[group.variable] = [None] * self.turns(group, chosen)
+        return elements
+
+    def turns(self, group: ast.Group, chosen: Chosen) -> int:
+        """How many rounds of a group there are."""
+        return len({pair.round for pair in chosen if self.leaves[pair.leaf].group == group})
+
+    def untaken(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> set[str]:
+        """Names of the variables, and groups, whose innermost OR branch is not taken; an OR of one part is the part."""
+        found: set[str] = set()
+        for part, first in numbered(pattern, number):
+            if isinstance(pattern, ast.Disjunction) and len(pattern.members) > 1 and not bound_in(part, first, chosen):
+                found |= {leaf.name for leaf in self.leaves[first : first + size(part)]}
+                found |= {group.variable for group in groups_of(part)}
+            else:
+                found |= self.untaken(part, first, chosen)
+        return found
+
+    # --------------------------------------------------------------------- negation
+
+    def gaps(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> Iterator[Gap]:
+        """The gaps of all negated variables in force. ``chosen``: of a group, only one round."""
+        own = bound_in(pattern, number, chosen)
+        if not own:
+            return  # not taken
+        parts = numbered(pattern, number)
+        if isinstance(pattern, ast.Aperiodic):
+            opening, body, closing = parts
+            parts = (opening, closing, body)
+        for place, (part, first) in enumerate(parts):
+            before = [pair.position for other in parts[:place] for pair in bound_in(*other, own)]
+            behind = [pair.position for other in parts[place + 1 :] for pair in bound_in(*other, own)]
+            if isinstance(part, ast.Negation) or (isinstance(pattern, ast.Aperiodic) and place == 1):
+                yield Gap(first, own[0].round, max(before, default=None), min(behind, default=None))
+            elif isinstance(part, ast.Group):
+                for turn in sorted({pair.round for pair in bound_in(part, first, own)}):
+                    one = tuple(pair for pair in bound_in(part, first, own) if pair.round == turn)
+                    yield from self.gaps(part.pattern, first, one)
+            else:
+                yield from self.gaps(part, first, own)
+
+    def inside(self, gap: Gap, chosen: Chosen) -> Iterator[int]:
+        """Positions strictly between the gap's ends; an edge reaches as far as the window may."""
+        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
+        for position, event in enumerate(self.events):
+            begun = event.time >= last.time - self.duration if gap.low is None else position > gap.low
+            over = event.time > first.time + self.duration if gap.high is None else position >= gap.high
+            if begun and not over:
+                yield position
+
+    @property
+    def duration(self) -> int:
+        """The window's length in nanoseconds; what needs it has a time window."""
+        assert isinstance(self.query.window, ast.TimeWindow), "a negation at the edge, and PERIODIC, need WITHIN t"
+        return self.query.window.nanoseconds
+
+    def forbidden(self, chosen: Chosen, bound: Bound, gap: Gap, position: int) -> bool:
+        """Whether an event is of a negated variable's type and partition and all conjuncts on it hold."""
+        event, leaf = self.events[position], self.leaves[gap.leaf]
+        elements = dict(bound)
+        elements[leaf.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
+        return (
+            event.type in leaf.member.types
+            and agree([*self.bound_events(chosen), event], self.keys)
+            and all(holds(part, elements) for part in self.forbidding if leaf.name in ast.variables(part))
+        )
+
+    # --------------------------------------------------------------------- results
+
+    def each_set_once(self, ordered: list[Chosen]) -> list[Chosen]:
+        """Of matches that differ only in which variable of an ANY holds which event, the first."""
+        owner = dict(self.owners(self.query.pattern, 0))
+        first: dict[frozenset[Pair], Chosen] = {}
+        for chosen in ordered:
+            events = frozenset(Pair(pair.position, owner.get(pair.leaf, pair.leaf), pair.round) for pair in chosen)
+            first.setdefault(events, chosen)
+        return list(first.values())
+
+    def owners(self, pattern: ast.Pattern, number: int) -> Iterator[tuple[int, int]]:
+        """For each variable of an ANY, the ANY's number, which is that of its first variable."""
+        for part, first in numbered(pattern, number):
+            if isinstance(pattern, ast.AnyOf):
+                yield first, number
+            yield from self.owners(part, first)
+
+    def decided(self, chosen: Chosen) -> list[tuple[int, bool]]:
+        """When a match is detected, and whether that is deferred; of PERIODIC every tick."""
+        pattern = self.query.pattern
+        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
+        if not isinstance(pattern, ast.Periodic):
+            if any(gap.high is None for gap in self.gaps(pattern, 0, chosen)):
+                return [(first.time + self.duration, True)]
+            return [(last.time, False)]
+        bound, gap = self.bound(chosen), Gap(len(self.leaves) - 1, 0, chosen[-1].position, None)
+        closed = [
+            self.events[position].time
+            for position in range(chosen[-1].position + 1, len(self.events))
+            if self.forbidden(chosen, bound, gap, position)
+        ]
+        ticks = range(last.time + pattern.nanoseconds, first.time + self.duration + 1, pattern.nanoseconds)
+        return [(tick, True) for tick in ticks if not any(time <= tick for time in closed)]
+
+    def bindings(self, chosen: Chosen) -> dict[str, Binding]:
+        """Name the bound events by sequence number."""
+        named: dict[str, Binding] = {}
+        for number, leaf in enumerate(self.leaves):
+            own = {pair.round: self.events[pair.position].seq for pair in chosen if pair.leaf == number}
+            if leaf.negated:
+                continue
+            if not leaf.repeated:
+                named[leaf.name] = own.get(0)
+            elif leaf.group is None:
+                named[leaf.name] = [self.events[pair.position].seq for pair in chosen if pair.leaf == number]
+            else:
+                named[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
+        return named
 
 
-def attribute(event: Event, name: str) -> Value:
-    """An attribute of an event, built-in or declared."""
-    builtin: dict[str, Value] = {"time": event.time, "seq": event.seq, "type": event.type}
-    return builtin[name] if name in builtin else event.values.get(name)
-
-
-def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
-    """The event that an attribute is read from, None if this match has no such element."""
-    elements, index = bound[node.variable], node.index
-    if index is None or index.kind == "first":
-        position = 0
-    elif index.kind == "last":
-        position = len(elements) - 1
-    else:
-        position = index.offset + (i if index.kind == "relative" else 0)
-    return elements[position] if 0 <= position < len(elements) else None
-
-
-def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = False) -> Value:
-    """The value of an expression; unknown is ``None``. ``i`` is the index of ``x[i]``."""
-
-    def value(part: ast.Expr) -> Value:
-        return evaluate(part, bound, i, missing_is_null)
-
-    match node:
-        case ast.Literal(constant):
-            return constant
-        case ast.DurationLiteral(nanoseconds):
-            return nanoseconds
-        case ast.Attribute():
-            event = element(node, bound, i)
-            if event is None and not missing_is_null:
-                raise NotApplicable
-            return None if event is None else attribute(event, node.name)
-        case ast.Aggregate("COUNT", variable, None):
-            return len(bound[variable])
-        case ast.Aggregate(function, variable, str(name)):
-            values = [attribute(event, name) for event in bound[variable]]
-            return aggregate(function, [each for each in values if each is not None])
-        case ast.Unary("-", operand):
-            operand_value = number(value(operand))
-            return None if operand_value is None else checked(-operand_value)
-        case ast.Unary("NOT", operand):
-            return negate(truth(value(operand)))
-        case ast.Binary("AND", left, right):
-            return both(truth(value(left)), truth(value(right)))
-        case ast.Binary("OR", left, right):
-            return either(truth(value(left)), truth(value(right)))
-        case ast.Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
-            return compare(operator, value(left), value(right))
-        case ast.Binary(operator, left, right):
-            return arithmetic(operator, number(value(left)), number(value(right)))
-        case ast.Membership(operand, literals, negated):
-            result: bool | None = False
-            for literal in literals:
-                result = either(result, compare("=", value(operand), literal.value))
-            return negate(result) if negated else result
-        case ast.Between(operand, low, high):
-            return both(compare("<=", value(low), value(operand)), compare("<=", value(operand), value(high)))
-        case ast.Call(function, arguments):
-            return call(function, [number(value(argument)) for argument in arguments])
-    assert isinstance(node, ast.UserCall), f"no meaning for {node}"
-    return user_call(node.signature, [value(argument) for argument in node.arguments])
-
-
-def truth(value: Value) -> bool | None:
-    """Check that a value is a truth value."""
-    assert value is None or isinstance(value, bool), value
-    return value
-
-
-def number(value: Value) -> int | float | None:
-    """Check that a value is a number or null."""
-    assert value is None or (isinstance(value, int | float) and not isinstance(value, bool)), value
-    return value
-
-
-def negate(value: bool | None) -> bool | None:
-    """NOT of three values."""
-    return None if value is None else not value
-
-
-def both(left: bool | None, right: bool | None) -> bool | None:
-    """AND of three values."""
-    if left is False or right is False:
-        return False
-    return None if left is None or right is None else True
-
-
-def either(left: bool | None, right: bool | None) -> bool | None:
-    """OR of three values."""
-    return negate(both(negate(left), negate(right)))
-
-
-def compare(operator: str, left: Value, right: Value) -> bool | None:
-    """A comparison; with null it is unknown. An int compared with a float becomes a float first."""
-    if left is None or right is None:
-        return None
-    if operator in ("=", "!="):
-        assert all(isinstance(left, kind) == isinstance(right, kind) for kind in (str, bool)), (left, right)
-        if isinstance(left, float) or isinstance(right, float):
-            left, right = float(left), float(right)
-        return (left == right) is (operator == "=")
-    one, other = same_kind([number(left), number(right)])
-    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[operator]
-
-
-# --------------------------------------------------------------------- numbers
-
-
-def same_kind(values: Sequence[int | float | None]) -> list[int] | list[float]:
-    """The values, all as floats if any is one."""
-    if any(isinstance(value, float) for value in values):
-        return [float(value) for value in values if value is not None]
-    return [value for value in values if isinstance(value, int)]
-
-
-def checked(value: int | float) -> int | float | None:
-    """Null if an integer does not fit 64 bits."""
-    return None if isinstance(value, int) and not INT_MIN <= value <= INT_MAX else value
-
-
-def arithmetic(operator: str, left: int | float | None, right: int | float | None) -> int | float | None:
-    """``+ - * / // % ^`` of two numbers."""
-    if left is None or right is None:
-        return None
-    if operator == "/":
-        return divide(float(left), float(right))
-    if operator == "^":
-        return power(float(left), float(right))
-    one, other = same_kind([left, right])
-    if operator in ("+", "-", "*"):
-        return checked({"+": one + other, "-": one - other, "*": one * other}[operator])
-    assert operator in ("//", "%"), operator
-    if other == 0:
-        return None if isinstance(one, int) else divide(one, other) if operator == "//" else math.nan
-    return checked(one // other) if operator == "//" else one % other
-
-
-def divide(left: float, right: float) -> float:
-    """IEEE division."""
-    if right != 0:
-        return left / right
-    if left == 0 or math.isnan(left):
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
-
-
-def power(base: float, exponent: float) -> float:
-    """The C function ``pow``."""
-    try:
-        return math.pow(base, exponent)
-    except (OverflowError, ValueError) as error:
-        odd = exponent % 2 == 1
-        if isinstance(error, OverflowError) or base == 0:  # too large, or zero to a negative power
-            return math.copysign(math.inf, base) if odd else math.inf
-        return math.nan  # a fractional power of a negative number
-
-
-def call(function: str, arguments: Sequence[int | float | None]) -> int | float | None:
-    """A scalar function; null if any argument is null."""
-    if any(argument is None for argument in arguments):
-        return None
-    values = same_kind(arguments)
-    if function in ("min", "max"):
-        return smallest_or_largest(function, values)
-    if function == "avg":
-        total = float(values[0])
-        for value in values[1:]:
-            total += value
-        return total / len(values)
-    (value,) = values
-    if function == "abs":
-        return checked(abs(value))
-    if function == "floor":
-        if isinstance(value, int) or not math.isfinite(value):
-            return value
-        return math.copysign(float(math.floor(value)), value)
-    real = float(value)
-    if function == "sqrt":
-        return math.sqrt(real) if real >= 0 else math.nan
-    if function == "log":
-        return -math.inf if real == 0 else math.log(real) if real > 0 else math.nan
-    assert function == "exp", function
-    try:
-        return math.exp(real)
-    except OverflowError:
-        return math.inf
-
-
-def smallest_or_largest(function: str, values: Sequence[int | float]) -> int | float:
-    """Minimum or maximum; NaN if any value is."""
-    if any(math.isnan(value) for value in values):
-        return math.nan
-    return min(values) if function.lower() == "min" else max(values)
-
-
-def aggregate(function: str, values: Sequence[Value]) -> int | float | None:
-    """An aggregate of the values that are not null."""
-    if function == "COUNT":
-        return len(values)
-    numbers = [value for value in map(number, values) if value is not None]
-    if function == "STDDEV":
-        return deviation([float(value) for value in numbers])
-    if not numbers:
-        return None
-    if function in ("MIN", "MAX"):
-        return smallest_or_largest(function, numbers)
-    assert function in ("SUM", "AVG"), function
-    total: int | float | None = numbers[0]
-    for value in numbers[1:]:
-        total = None if total is None else checked(total + value)
-    if function == "SUM" or total is None:
-        return total
-    return float(total) / len(numbers)
-
-
-def deviation(values: Sequence[float]) -> float | None:
-    """The sample's standard deviation by Welford's recurrence."""
-    n, mean, squares = 0, 0.0, 0.0
-    for value in values:
-        n += 1
-        difference = value - mean
-        mean += difference / n
-        squares += difference * (value - mean)
-    return None if n < 2 else math.sqrt(squares / (n - 1))
-
-
-# ---------------------------------------------------------------------- RETURN
+def bound_in(pattern: ast.Pattern, number: int, chosen: Chosen) -> Chosen:
+    """What a part of the pattern binds; ``number`` is that of its first variable."""
+    return tuple(pair for pair in chosen if number <= pair.leaf < number + size(pattern))
 
 
 def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> dict[str, Value | list[Value]]:
     """The RETURN columns of a match. An absent variable's attributes and a missing ``x[k]`` are null."""
     by_sequence = {event.seq: event for event in events}
-    bound: Bound = {}
-    for variable, binding in match.bindings.items():
+    bound: dict[str, list[Event | None]] = {}
+    for leaf in positive_leaves(query.pattern):
+        binding = match.bindings[leaf.name]
         numbers = binding if isinstance(binding, list) else [] if binding is None else [binding]
-        bound[variable] = [by_sequence[sequence] for sequence in numbers]
+        bound[leaf.name] = [None if sequence is None else by_sequence[sequence] for sequence in numbers]
+        if leaf.group is not None:
+            bound[leaf.group.variable] = [None] * len(numbers)
     return {item.name: return_value(item.expression, bound) for item in query.returns}
-
-
-def return_value(node: ast.Expr, bound: Bound) -> Value | list[Value]:
-    """One RETURN column: a list for ``x[].a``, else a value; a part that does not exist counts as null."""
-    if isinstance(node, ast.AttributeList):
-        return [attribute(event, node.name) for event in bound[node.variable]]
-    return evaluate(node, bound, missing_is_null=True)

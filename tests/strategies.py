@@ -13,21 +13,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 from naive import Event, Value
+from pattern_strategies import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
+from stream_strategies import DTYPES, SMALL, rarely, schemas, streams
 
 from fastcep.events import Schema
 from fastcep.query import ast
+from fastcep.query.patterns import Leaf, leaves_of
 
-Draw = Callable[..., Any]
-
-DTYPES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
 COMPARISONS = ("=", "<=", ">=", "<", ">", "!=")
-SMALL = [0, 1, 2]
-VALUES: dict[str, list[Value]] = {
-    "int64": [*SMALL, *SMALL, *SMALL, -1, 3, 2**53 + 1, 2**62, -(2**63)],
-    "float64": [0.0, 1.0, 2.0, 0.5, 1.0, 0.0, -1.5, -0.0, float("nan"), float("inf"), 2.0**53],
-    "string": ["x", "y", "x", "y", "z", ""],
-    "bool": [False, True],
-}
 
 
 @dataclass(frozen=True)
@@ -48,63 +41,13 @@ class Case:
         printer.text(repr(self))  # hypothesis would print every node
 
 
-# ---------------------------------------------------------------------- schemas
-
-
-@st.composite
-def schemas(draw: Draw) -> Schema:
-    """One to three types; ``k`` is in all, other attributes in some; sometimes own columns, codes or a sequence."""
-    names = ["A", "B", "C"][: draw(st.sampled_from([2, 1, 3]))]
-    types = {
-        name: {key: dtype for key, dtype in DTYPES.items() if key == "k" or draw(st.sampled_from([False, True, True]))}
-        for name in names
-    }
-    options: dict[str, Any] = {"type": "type" if len(names) > 1 or draw(st.booleans()) else None}
-    if draw(rarely()):
-        options["sources"] = {name: {key: f"{name}.{key}" for key in types[name]} for name in names}
-    if options["type"] is not None and draw(rarely()):
-        options["codes"] = {name: 7 * number - 3 for number, name in enumerate(names)}
-    if draw(rarely()):
-        options["sequence"] = "number"
-    return Schema(types, time="ts", **options)
-
-
-def rarely() -> st.SearchStrategy[bool]:
-    """True once in eight; shrinks to False."""
-    return st.sampled_from([False] * 7 + [True])
-
-
-# --------------------------------------------------------------------- patterns
-
-
-@st.composite
-def patterns(draw: Draw, schema: Schema, most: int = 4) -> ast.Sequence:
-    """One to ``most`` members in order, of single types or unions, at most three of them repeated."""
-    members = []
-    repeated = 0
-    for variable in "abcd"[: draw(st.integers(1, most))]:
-        types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
-        kind = draw(st.sampled_from(["one", "one", "one", "?", "+", "+", "*", "{}"] if repeated < 3 else ["one", "?"]))
-        minimum, maximum = 1, None
-        if kind == "one":
-            maximum = 1
-        elif kind == "?":
-            minimum, maximum = 0, 1
-        elif kind == "*":
-            minimum = 0
-        elif kind == "{}":
-            minimum = draw(st.integers(0, 2))
-            maximum = draw(st.sampled_from([None, max(minimum, 1), minimum + 1, minimum + 2]))
-        starred = kind in "+*{}"
-        repeated += starred
-        members.append(ast.Member(types, variable, minimum, maximum, starred))
-    return ast.Sequence(tuple(members))
+# --------------------------------------------------------------------- windows
 
 
 def windows() -> st.SearchStrategy[ast.Window]:
     """Time, count and no bound."""
     counts = st.sampled_from([5, 3, 8, 4, 2, 1])
-    return st.one_of(time_windows(), counts.map(ast.CountWindow), st.just(ast.Unbounded()))
+    return st.one_of(time_windows(), time_windows(), counts.map(ast.CountWindow), st.just(ast.Unbounded()))
 
 
 def time_windows() -> st.SearchStrategy[ast.Window]:
@@ -121,16 +64,21 @@ class Expressions:
 
     draw: Draw
     schema: Schema
-    members: tuple[ast.Member, ...]
+    leaves: tuple[Leaf, ...]
     relative: bool = True
 
     def pick(self, *options: Any) -> Any:
         """One of the options; shrinks to the first."""
         return self.draw(st.sampled_from(options))
 
-    def dtypes(self, member: ast.Member) -> dict[str, str]:
-        """Attributes that all types of a member share."""
-        first, *others = (dict(self.schema.attributes(name)) for name in member.types)
+    @property
+    def members(self) -> tuple[Leaf, ...]:
+        """The variables that a match binds."""
+        return tuple(leaf for leaf in self.leaves if not leaf.negated)
+
+    def dtypes(self, leaf: Leaf) -> dict[str, str]:
+        """Attributes that all types of a variable share."""
+        first, *others = (dict(self.schema.attributes(name)) for name in leaf.member.types)
         return {key: dtype for key, dtype in first.items() if all(key in other for other in others)}
 
     def reference(self, *dtypes: str) -> ast.Expr | None:
@@ -138,29 +86,34 @@ class Expressions:
         choices = [(m, key) for m in self.members for key, dtype in self.dtypes(m).items() if dtype in dtypes]
         if not choices:
             return None
-        member, key = self.pick(*choices)
-        return self.attribute(member, key)
+        leaf, key = self.pick(*choices)
+        return self.attribute(leaf, key)
 
-    def attribute(self, member: ast.Member, key: str) -> ast.Attribute:
-        """``x.key``, with an index if x is repeated."""
-        if not member.repeated:
-            return ast.Attribute(member.variable, key)
+    def attribute(self, leaf: Leaf, key: str) -> ast.Attribute:
+        """``x.key`` or ``g.x.key``, with an index if x or g is repeated."""
+        variable, inner = place(leaf)
+        if not leaf.repeated:
+            return ast.Attribute(variable, key, inner=inner)
+        if leaf.negated:
+            return ast.Attribute(variable, key, ast.Index("relative", 0), inner)
         indices = [ast.Index("first"), ast.Index("last"), *(ast.Index("position", k) for k in SMALL)]
         if self.relative:
             indices = [ast.Index("relative", k) for k in (0, 0, 1, -1)] + indices
-        return ast.Attribute(member.variable, key, self.pick(*indices))
+        return ast.Attribute(variable, key, self.pick(*indices), inner)
 
     def aggregate(self) -> ast.Expr | None:
         """An aggregate of a repeated variable, or None if there is none."""
-        repeated = [member for member in self.members if member.repeated]
+        repeated = [leaf for leaf in self.members if leaf.repeated]
         if not repeated:
             return None
-        member = self.pick(*repeated)
+        leaf = self.pick(*repeated)
+        variable, inner = place(leaf)
         function = self.pick("COUNT", "SUM", "MAX", "MIN", "AVG", "STDDEV")
         if function == "COUNT":
-            return ast.Aggregate(function, member.variable, self.pick(None, None, *self.dtypes(member)))
-        keys = [key for key, dtype in self.dtypes(member).items() if dtype in ("int64", "float64")]
-        return ast.Aggregate(function, member.variable, self.pick(*keys, "seq"))
+            key = self.pick(None, None, *self.dtypes(leaf))
+            return ast.Aggregate(function, variable, key, None if key is None else inner)
+        keys = [key for key, dtype in self.dtypes(leaf).items() if dtype in ("int64", "float64")]
+        return ast.Aggregate(function, variable, self.pick(*keys, "seq"), inner)
 
     def constant(self) -> ast.Literal:
         """A small number."""
@@ -178,8 +131,7 @@ class Expressions:
             "leaf", "leaf", "aggregate", "aggregate", "+", "-", "*", "//", "%", "/", "^", "call", "negative", "seq"
         )
         if kind == "seq":
-            member = self.pick(*self.members)
-            return self.attribute(member, self.pick("seq", "time"))
+            return self.attribute(self.pick(*self.members), self.pick("seq", "time"))
         if kind == "aggregate":
             return self.aggregate() or self.leaf()
         if kind == "leaf" or depth <= 0:
@@ -289,14 +241,47 @@ class Expressions:
         earlier = self.draw(st.integers(0, later - 1))
         return self.attribute(self.members[later], key), self.attribute(self.members[earlier], key)
 
+    def forbidden(self, leaf: Leaf, depth: int = 1) -> ast.Expr:
+        """A condition on a negated variable: alone, or with what the match binds."""
+        kind = self.pick(
+            "filter", "equality", "equality", "shifted", "general", "time", "in", *["or", "not"][: 2 * depth]
+        )
+        if kind == "or":
+            other = self.forbidden(leaf, 0) if self.pick(False, True) else self.condition(0)
+            return ast.Binary("OR", self.forbidden(leaf, 0), other)
+        if kind == "not":
+            return ast.Unary("NOT", self.forbidden(leaf, 0))
+        keys = [key for key, dtype in self.dtypes(leaf).items() if dtype in ("int64", "float64")]
+        comparison = self.pick(*COMPARISONS)
+        value = self.attribute(leaf, self.pick(*keys))
+        if kind == "equality":
+            return ast.Binary("=", self.attribute(leaf, "k"), self.attribute(self.pick(*self.members), "k"))
+        if kind == "shifted":
+            shifted = ast.Binary("+", self.attribute(leaf, "k"), ast.Literal(self.pick(1, 0, -1)))
+            return ast.Binary("=", shifted, self.attribute(self.pick(*self.members), "k"))
+        if kind == "general":
+            return ast.Binary(comparison, self.number(1), value)
+        if kind == "time":
+            ends = self.attribute(leaf, "time"), self.attribute(self.pick(*self.members), "time")
+            return ast.Binary(comparison, ast.Binary("-", *ends), ast.DurationLiteral(self.pick(1, 0, 2)))
+        if kind == "in":
+            return ast.Membership(value, self.literals(1, 0, 2, -1, None), self.pick(False, True))
+        return ast.Binary(comparison, value, self.constant())
+
     def literals(self, *values: Value) -> tuple[ast.Literal, ...]:
         """One to three of the values."""
         chosen = self.draw(st.lists(st.sampled_from(values), min_size=1, max_size=3, unique_by=repr))
         return tuple(map(ast.Literal, chosen))
 
     def shared(self) -> list[str]:
-        """Attributes that every member has."""
-        return [key for key in DTYPES if all(key in self.dtypes(member) for member in self.members)]
+        """Attributes that every variable has."""
+        return [key for key in DTYPES if all(key in self.dtypes(leaf) for leaf in self.leaves)]
+
+
+def place(leaf: Leaf) -> tuple[str, str | None]:
+    """The name that a variable is written by: its own, or its group's and its own."""
+    own = leaf.member.variable
+    return (own, None) if leaf.group is None else (leaf.group.variable, own)
 
 
 # ---------------------------------------------------------------------- queries
@@ -304,12 +289,25 @@ class Expressions:
 
 @st.composite
 def queries(
-    draw: Draw, schema: Schema, window: st.SearchStrategy[ast.Window] | None = None, most: int = 4
+    draw: Draw,
+    schema: Schema,
+    window: st.SearchStrategy[ast.Window] | None = None,
+    pattern: Callable[[Schema, ast.Window], st.SearchStrategy[ast.Pattern]] | None = None,
 ) -> ast.Query:
-    """A query's tree: mostly none to two conjuncts, sometimes a partition, equal attributes and RETURN."""
-    pattern = draw(patterns(schema, most))
-    make = Expressions(draw, schema, pattern.members)
+    """A query's tree: mostly none to two conjuncts, sometimes a partition, equal attributes and RETURN.
+
+    Its pattern is plain or nested unless ``pattern`` makes it.
+    """
+    within = draw(windows() if window is None else window)
+    if pattern is None:
+        shape = draw(nested_patterns(schema, within) if draw(st.booleans()) else patterns(schema))
+    else:
+        shape = draw(pattern(schema, within))
+    make = Expressions(draw, schema, leaves_of(shape))
     parts = [make.condition() for _ in range(make.pick(0, 1, 1, 1, 2, 2, 3))]
+    for leaf in make.leaves:
+        if leaf.negated:
+            parts += [make.forbidden(leaf) for _ in range(make.pick(0, 1, 1, 2))]
     if draw(rarely()):
         parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
     where: ast.Expr | None = None
@@ -318,20 +316,19 @@ def queries(
     partition: tuple[str, ...] = ()
     if make.pick(False, False, False, False, True):
         partition = tuple(draw(st.lists(st.sampled_from(make.shared()), min_size=1, max_size=2, unique=True)))
-    plain = Expressions(draw, schema, pattern.members, relative=False)
+    plain = Expressions(draw, schema, make.leaves, relative=False)
     items = tuple(ast.ReturnItem(returned(plain), f"r{number}") for number in range(make.pick(0, 0, 0, 1, 2)))
-    return ast.Query(
-        "query", pattern, draw(windows() if window is None else window), where, partition, items, schema=schema
-    )
+    return ast.Query("query", shape, within, where, partition, items, schema=schema)
 
 
 def returned(make: Expressions) -> ast.Expr:
     """An expression for RETURN."""
-    repeated = [member for member in make.members if member.repeated]
+    repeated = [leaf for leaf in make.members if leaf.repeated]
     kind = make.pick("number", "number", "any", "list")
     if kind == "list" and repeated:
-        member = make.pick(*repeated)
-        return ast.AttributeList(member.variable, make.pick(*make.dtypes(member), "seq", "time", "type"))
+        leaf = make.pick(*repeated)
+        variable, inner = place(leaf)
+        return ast.AttributeList(variable, make.pick(*make.dtypes(leaf), "seq", "time", "type"), inner)
     if kind == "any":
         found = make.reference("string", "bool", "float64")
         if found is not None:
@@ -339,38 +336,31 @@ def returned(make: Expressions) -> ast.Expr:
     return make.number(2)
 
 
-# ---------------------------------------------------------------------- streams
-
-
-@st.composite
-def streams(draw: Draw, schema: Schema, most: int = 9) -> list[Event]:
-    """Up to ``most`` events in order, many at the same time; one value in eight or so is null."""
-    events: list[Event] = []
-    count = draw(st.integers(draw(st.sampled_from([0, *[min(4, most)] * 7])), most))
-    time, seq = draw(st.sampled_from([0, 0, 5, -3])), -1
-    for _ in range(count):
-        name = draw(st.sampled_from(schema.type_names))
-        time += draw(st.sampled_from([0, 0, 1, 1, 0, 2, 5]))
-        seq += 1 if schema.sequence is None else draw(st.sampled_from([1, 1, 2, 5]))
-        values = {key: draw(values_of(dtype)) for key, dtype in schema.attributes(name).items()}
-        events.append(Event(name, time, seq, values))
-    return events
-
-
-def values_of(dtype: str) -> st.SearchStrategy[Value]:
-    """A value of a dtype, or null."""
-    return st.sampled_from(VALUES[dtype][:3] * 3 + VALUES[dtype] + [None, None])
+# ------------------------------------------------------------------------ cases
 
 
 @st.composite
 def cases(draw: Draw, window: st.SearchStrategy[ast.Window] | None = None) -> Case:
-    """A query, as its text reads back, with a stream and its cuts."""
+    """A query, as its text reads back, with a stream and its cuts; half the patterns are plain sequences."""
+    schema = draw(schemas())
+    return draw(with_stream(draw(queries(schema, window))))
+
+
+@st.composite
+def operator_cases(draw: Draw, outer: str, inner: str) -> Case:
+    """The same for a pattern in which ``inner`` is a direct part of ``outer`` (see `pattern_strategies.refusal`)."""
+    schema = draw(schemas())
+    window = time_windows() if PERIODIC in (outer, inner) else windows()
+    query = draw(queries(schema, window, lambda schema, within: pair_patterns(schema, within, outer, inner)))
+    return draw(with_stream(query))
+
+
+@st.composite
+def with_stream(draw: Draw, query: ast.Query) -> Case:
+    """A case for a query; what the engine gets is its text, read back."""
     from fastcep.query import parse, to_text
 
-    schema = draw(schemas())
-    query = draw(queries(schema, window))
-    repeated = sum(member.repeated for member in query.pattern.members)
-    events = draw(streams(schema, {0: 9, 1: 9, 2: 8}.get(repeated, 6)))
+    events = draw(streams(query.schema, most_events(query.pattern)))
     sizes = draw(st.lists(st.integers(0, 4), max_size=4))
     text = to_text(query)
-    return Case(parse(text, schema), text, events, [*sizes, draw(st.integers(1, 9))])
+    return Case(parse(text, query.schema), text, events, [*sizes, draw(st.integers(1, 9))])

@@ -40,16 +40,26 @@ def test_one_by_one(case: Case) -> None:
     harness.assert_same(case.query, case.events, found, "one by one")
 
 
+@given(strategies.cases())
+def test_nothing_waits(case: Case) -> None:
+    """After each batch all that is decided is reported, what is deferred too, and nothing else."""
+    harness.assert_in_time(case.query, case.events, case.batch_sizes)
+
+
 @given(strategies.cases(window=strategies.time_windows()), st.integers(0, 100))
 def test_quiet_stream_leaves_nothing(case: Case, later: int) -> None:
-    """When time is advanced past every time window, no partial match is kept and none is reported."""
+    """When time is advanced past every window, what was deferred is reported and no partial match is kept."""
     engine = harness.make_engine(case.query)
+    found: list[harness.Row] = []
     for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
-        engine.process(data)
+        found += harness.table_rows(case.query, engine.process(data).to_arrow())
     assert isinstance(case.query.window, ast.TimeWindow)
     last = case.events[-1].time if case.events else 0
     late = engine.advance(last + case.query.window.nanoseconds + 1 + later)
-    assert late is None or len(late.to_arrow()) == 0
+    found += harness.table_rows(case.query, late.to_arrow())
+    note(found)
+    harness.assert_same(case.query, case.events, found, f"batches of {case.batch_sizes} and a later time")
+    assert len(engine.flush()) == 0
     live = engine.metrics()["live_partial_matches"]
     assert live == 0, f"{live} partial matches live on after {case!r}"
 
@@ -64,4 +74,5 @@ def test_send_and_process_mix(case: Case, cut: int) -> None:
         found += harness.table_rows(case.query, harness.send(engine, schema, one).to_arrow())
     for data in harness.batches(schema, case.events[cut:], case.batch_sizes):
         found += harness.table_rows(case.query, engine.process(data).to_arrow())
+    found += harness.table_rows(case.query, engine.flush().to_arrow())
     harness.assert_same(case.query, case.events, found, f"{cut} sent, then batches of {case.batch_sizes}")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import harness
 import pytest
 import strategies
 from hypothesis import event, given
 from hypothesis import strategies as st
-from strategies import Case, Draw, Expressions
+from pattern_strategies import Draw, patterns
+from strategies import Case, Expressions
 from user_functions import own_registry, sample
 
 from fastcep.query import ast, parse, to_text
+from fastcep.query.patterns import leaves_of
 from fastcep.query.registry import Function
 
 
@@ -62,19 +63,15 @@ class Calls(Expressions):
 def cases(draw: Draw) -> Case:
     """A query with calls in WHERE and RETURN, a stream and its cuts."""
     schema = draw(strategies.schemas())
-    pattern = draw(strategies.patterns(schema))
-    make = Calls(draw, schema, pattern.members)
+    pattern = draw(patterns(schema))
+    make = Calls(draw, schema, leaves_of(pattern))
     where: ast.Expr = make.condition()
     for _ in range(make.pick(0, 1)):
         where = ast.Binary("AND", where, make.condition(1))
-    plain = Calls(draw, schema, pattern.members, relative=False)
+    plain = Calls(draw, schema, leaves_of(pattern), relative=False)
     items = tuple(ast.ReturnItem(plain.number(2), f"r{number}") for number in range(make.pick(0, 1, 2)))
     query = ast.Query("query", pattern, draw(strategies.windows()), where, (), items, schema=schema)
-    text = to_text(query)
-    repeated = sum(member.repeated for member in pattern.members)
-    events = draw(strategies.streams(schema, {0: 9, 1: 8, 2: 7}.get(repeated, 6)))
-    sizes: list[Any] = draw(st.lists(st.integers(0, 4), max_size=4))
-    return Case(parse(text, schema), text, events, [*sizes, draw(st.integers(1, 9))])
+    return draw(strategies.with_stream(query))
 
 
 @given(cases())

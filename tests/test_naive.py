@@ -1,7 +1,6 @@
 """Worked cases by hand that pin the reference matcher, so that what it says can be trusted.
 
-A result is written ``a1 b3``: variable and sequence number; ``b3,4`` for a repeated variable, ``b-`` for an optional
-not taken, ``b[]`` for an empty Kleene.
+How a result is written: see `worked`.
 """
 
 from __future__ import annotations
@@ -13,37 +12,19 @@ import harness
 import naive
 import pytest
 from user_functions import own_registry, sample
+from worked import SCHEMA, found
 
 from fastcep.events import Schema
-from fastcep.query import ast, parse
+from fastcep.query import parse
 
-VALUES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
-SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, time="ts", type="type")
 E = "SEQ(A a, B b) WHERE {} WITHIN UNBOUNDED"
-
-
-def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
-    """One match as short text."""
-    words = []
-    for member in query.pattern.members:
-        bound = bindings[member.variable]
-        numbers = bound if isinstance(bound, list) else [bound]
-        shown = ",".join("-" if number is None else str(number) for number in numbers)
-        words.append(member.variable + (shown or "[]"))
-    return " ".join(words)
-
-
-def found(text: str, events: str, schema: Schema = SCHEMA) -> list[str]:
-    """The reference's matches in order."""
-    query = parse(f"PATTERN {text}", schema)
-    return [show(query, bindings) for bindings in harness.expected(query, schema, events)]
 
 
 def value(expression: str, events: str, pattern: str = "A+ a[]") -> Any:
     """An expression's value in the longest match that ends last."""
     query = parse(f"PATTERN SEQ({pattern}) WITHIN UNBOUNDED RETURN {expression} AS x", SCHEMA)
     stream = harness.stream(SCHEMA, events)
-    longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected))
+    longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected_at))
     return naive.return_values(query, longest, stream)["x"]
 
 

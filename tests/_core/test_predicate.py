@@ -8,9 +8,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import naive
+import naive_values
 import numpy as np
 import pytest
+from naive_values import INT_MAX, INT_MIN
 
 from fastcep._core import predicate
 from fastcep._core.evaluate import evaluate
@@ -20,7 +21,7 @@ from fastcep.plan.ir import Op, const
 
 Column = Sequence[Any]
 Result = tuple[list[Any], int]  # values (None is null) and the number of arithmetic nulls
-INTS = [0, 1, -1, 2, 3, -3, 7, -7, naive.INT_MAX, naive.INT_MIN, naive.INT_MIN + 1, 2**32, -(2**40), None]
+INTS = [0, 1, -1, 2, 3, -3, 7, -7, INT_MAX, INT_MIN, INT_MIN + 1, 2**32, -(2**40), None]
 FLOATS = [0.0, -0.0, 1.5, -1.5, 7.0, -7.0, 2.0, 0.1, math.inf, -math.inf, math.nan, 1e308, 5e-324, 3.0, None]
 BOOLS = [True, False, None]
 REPEAT = 4  # more rows than one chunk
@@ -78,7 +79,7 @@ ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_int_arithmetic(name: str) -> None:
     columns = pairs(INTS)
-    wanted = [naive.arithmetic(ARITHMETIC[name], a, b) for a, b in zip(*columns, strict=True)]
+    wanted = [naive_values.arithmetic(ARITHMETIC[name], a, b) for a, b in zip(*columns, strict=True)]
     found, counted = apply(name + "_i", "i", "ii", columns)
     same(found, wanted, columns)
     lost = sum(w is None and a is not None and b is not None for w, a, b in zip(wanted, *columns, strict=True))
@@ -88,7 +89,7 @@ def test_int_arithmetic(name: str) -> None:
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_float_arithmetic(name: str) -> None:
     columns = pairs(FLOATS)
-    wanted = [naive.arithmetic(ARITHMETIC[name], a, b) for a, b in zip(*columns, strict=True)]
+    wanted = [naive_values.arithmetic(ARITHMETIC[name], a, b) for a, b in zip(*columns, strict=True)]
     found, counted = apply(name + "_f", "f", "ff", columns)
     same(found, wanted, columns)
     assert counted == 0
@@ -97,7 +98,7 @@ def test_float_arithmetic(name: str) -> None:
 @pytest.mark.parametrize(("name", "operator"), [("div_f", "/"), ("pow_f", "^")])
 def test_float_division_and_power(name: str, operator: str) -> None:
     columns = pairs(FLOATS)
-    wanted = [naive.arithmetic(operator, a, b) for a, b in zip(*columns, strict=True)]
+    wanted = [naive_values.arithmetic(operator, a, b) for a, b in zip(*columns, strict=True)]
     same(apply(name, "f", "ff", columns)[0], wanted, columns, 0.0 if operator == "/" else 1e-12)
 
 
@@ -115,7 +116,7 @@ def test_floor_signs(a: int, b: int, quotient: int, rest: int) -> None:
 def test_min_and_max(name: str) -> None:
     for dtype, values in (("i", INTS), ("f", FLOATS)):
         columns = pairs(values)
-        wanted = [naive.call(name, [a, b]) for a, b in zip(*columns, strict=True)]
+        wanted = [naive_values.call(name, [a, b]) for a, b in zip(*columns, strict=True)]
         same(apply(f"{name}_{dtype}", dtype, dtype * 2, columns)[0], wanted, columns)
 
 
@@ -126,9 +127,9 @@ def test_unary_of_both_types(name: str) -> None:
         wanted: list[Any] = []
         for value in column:
             if name == "abs":
-                wanted.append(naive.call("abs", [value]))
+                wanted.append(naive_values.call("abs", [value]))
             else:
-                wanted.append(None if value is None else naive.checked(-value))
+                wanted.append(None if value is None else naive_values.checked(-value))
         found, counted = apply(f"{name}_{dtype}", dtype, dtype, [column])
         same(found, wanted, [column])
         assert counted == (30 if dtype == "i" else 0), "only -(-2**63) overflows"
@@ -137,7 +138,7 @@ def test_unary_of_both_types(name: str) -> None:
 @pytest.mark.parametrize("name", ["sqrt", "exp", "log", "floor"])
 def test_functions(name: str) -> None:
     column = [*FLOATS, 710.0, -745.2, -2.5] * 20
-    wanted = [naive.call(name, [value]) for value in column]
+    wanted = [naive_values.call(name, [value]) for value in column]
     same(apply(name, "f", "f", [column])[0], wanted, [column], 1e-12 if name in ("exp", "log") else 0.0)
 
 
@@ -145,7 +146,7 @@ def test_functions(name: str) -> None:
 def test_comparisons(name: str, operator: str) -> None:
     for dtype, values in (("i", INTS), ("f", FLOATS)):
         columns = pairs(values)
-        wanted = [naive.compare(operator, a, b) for a, b in zip(*columns, strict=True)]
+        wanted = [naive_values.compare(operator, a, b) for a, b in zip(*columns, strict=True)]
         same(apply(f"{name}_{dtype}", "b", dtype * 2, columns)[0], wanted, columns)
 
 
@@ -158,14 +159,14 @@ def test_int_to_float_is_the_nearest() -> None:
 def test_three_valued_logic() -> None:
     columns = [column * 10 for column in pairs(BOOLS)]
     table: dict[str, Callable[[Any, Any], Any]] = {
-        "and": naive.both,
-        "or": naive.either,
+        "and": naive_values.both,
+        "or": naive_values.either,
         "guard": lambda a, b: b if a is True else True,
     }
     for name, meaning in table.items():
         wanted = [meaning(a, b) for a, b in zip(*columns, strict=True)]
         same(apply(name, "b", "bb", columns)[0], wanted, columns)
-    same(apply("not", "b", "b", columns[:1])[0], [naive.negate(a) for a in columns[0]], columns)
+    same(apply("not", "b", "b", columns[:1])[0], [naive_values.negate(a) for a in columns[0]], columns)
 
 
 def test_logic_without_any_null() -> None:
@@ -207,7 +208,7 @@ def test_deep_expressions_keep_their_registers_apart() -> None:
     columns = [[5, 6, None] * 100, [1, 2, 3] * 100]
     wanted: list[Any] = columns[0]
     for number in range(40):
-        wanted = [naive.arithmetic("-", a, b) for a, b in zip(columns[number % 2], wanted, strict=True)]
+        wanted = [naive_values.arithmetic("-", a, b) for a, b in zip(columns[number % 2], wanted, strict=True)]
     assert run(expr, columns, "ii")[0] == wanted
 
 
@@ -241,11 +242,11 @@ def aggregated(function: str, dtype: str, sequences: list[list[Any]]) -> tuple[l
 def test_running_aggregates(function: str, dtype: str) -> None:
     draw = random.Random(5)
     usual: list[Any] = [None, -2, 3, 5] if dtype == "i" else [None, -2.5, 0.1, 3.0, -0.0, 0.0]
-    edges: list[Any] = [None, naive.INT_MAX, naive.INT_MIN, 1] if dtype == "i" else [None, math.nan, math.inf, 1.0]
+    edges: list[Any] = [None, INT_MAX, INT_MIN, 1] if dtype == "i" else [None, math.nan, math.inf, 1.0]
     if function == "STDDEV":
         edges = usual  # huge integers as floats are exact in neither
     sequences = [[draw.choice(edges if row % 3 == 0 else usual) for _ in range(6)] for row in range(600)]
-    wanted = [naive.aggregate(function, [v for v in s if v is not None]) for s in sequences]
+    wanted = [naive_values.aggregate(function, [v for v in s if v is not None]) for s in sequences]
     found, counted = aggregated(function, dtype, sequences)
     same(found, wanted, [sequences])
     assert (counted > 0) == (function == "SUM" and dtype == "i")

@@ -3,69 +3,37 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import strategies
+from disorder import MIN, disordered, late_engine, split
 from hypothesis import event, given
 from hypothesis import strategies as st
 from naive import Event
-from strategies import Case
+from strategies import Case, cases
 
 import fastcep as fc
 from fastcep import datasets
-from fastcep.query import ast
 
-MIN = -(2**63)
 ATTRIBUTES = {"id": "int64", "name": "string"}
 SCHEMA = fc.Schema({"A": ATTRIBUTES}, type="type")
 NUMBERED = fc.Schema({"A": ATTRIBUTES}, type="type", sequence="number")
-
-
-@st.composite
-def disordered(draw: strategies.Draw) -> tuple[Case, list[Event], int]:
-    """A case, its events in another order (numbered as they arrive unless a column does it), and a lateness."""
-    case: Case = draw(strategies.cases())
-    arrivals = list(draw(st.permutations(case.events)))
-    if draw(st.booleans()):  # mostly in order, so that little is late
-        arrivals = sorted(case.events, key=lambda one: one.time + draw(st.integers(0, 4)))
-    if case.query.schema.sequence is None:
-        arrivals = [Event(one.type, one.time, seq, one.values) for seq, one in enumerate(arrivals)]
-    return case, arrivals, draw(st.sampled_from([2, 0, 1, 3, 5, 8, 40]))
-
-
-def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = None) -> tuple[list[Event], ...]:
-    """Accepted events in stream order, and late ones, by the definition. ``clocks``: advance before event number k."""
-    accepted, late = [], []
-    watermark = MIN
-    for number, one in enumerate(arrivals):
-        watermark = max(watermark, (clocks or {}).get(number, MIN))
-        (late if one.time < watermark else accepted).append(one)
-        watermark = max(watermark, one.time - lateness)
-    return sorted(accepted, key=lambda one: (one.time, one.seq)), late
-
-
-def make(case: Case, lateness: int, **options: Any) -> fc.Engine:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if isinstance(case.query.window, ast.Unbounded) else "error")
-        return fc.Engine(case.query, allowed_lateness=f"{lateness}ns", **options)
 
 
 def late_numbers(one: fc.Engine, schema: fc.Schema) -> list[int]:
     return one.late()[str(schema.sequence or "seq")].to_pylist()
 
 
-@given(disordered())
+@given(disordered(cases()))
 def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> None:
     """Matches, order, times and RETURN are those of the accepted events sorted; the rest is late; nothing is lost."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     accepted, late = split(arrivals, lateness)
-    one = make(case, lateness)
+    one = late_engine(case, lateness)
     found = []
     for data in harness.batches(schema, arrivals, case.batch_sizes):
         found += harness.table_rows(case.query, one.process(data).to_arrow())
@@ -81,12 +49,12 @@ def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> Non
     assert (state["late_events"], state["held_events"], state["late_waiting"]) == (len(late), 0, 0)
 
 
-@given(disordered())
+@given(disordered(cases()))
 def test_one_by_one(drawn: tuple[Case, list[Event], int]) -> None:
     """Events sent singly: where a stream is cut does not matter."""
     case, arrivals, lateness = drawn
     accepted, late = split(arrivals, lateness)
-    one = make(case, lateness)
+    one = late_engine(case, lateness)
     found = []
     for sent in arrivals:
         found += harness.table_rows(case.query, harness.send(one, case.query.schema, sent).to_arrow())
@@ -95,13 +63,13 @@ def test_one_by_one(drawn: tuple[Case, list[Event], int]) -> None:
     assert late_numbers(one, case.query.schema) == [one.seq for one in late]
 
 
-@given(disordered(), st.dictionaries(st.integers(0, 8), st.integers(-3, 20), max_size=3))
+@given(disordered(cases()), st.dictionaries(st.integers(0, 8), st.integers(-3, 20), max_size=3))
 def test_moving_the_clock(drawn: tuple[Case, list[Event], int], clocks: dict[int, int]) -> None:
     """``advance`` raises the watermark: it releases what is held before, and makes older events late."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     accepted, late = split(arrivals, lateness, clocks)
-    one = make(case, lateness)
+    one = late_engine(case, lateness)
     found = []
     cuts = sorted({0, len(arrivals), *(at for at in clocks if at < len(arrivals))})
     for start, stop in itertools.pairwise(cuts):
@@ -115,12 +83,12 @@ def test_moving_the_clock(drawn: tuple[Case, list[Event], int], clocks: dict[int
     assert late_numbers(one, schema) == [one.seq for one in late]
 
 
-@given(disordered(), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))
+@given(disordered(cases()), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))
 def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str]) -> None:
     """An event is late by the slowest of the sources that have sent something."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
-    one = make(case, lateness)
+    one = late_engine(case, lateness)
     found, accepted, late = [], [], []
     watermark = MIN
     largest: dict[str, int] = {}
@@ -136,13 +104,13 @@ def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str])
     assert late_numbers(one, schema) == [one.seq for one in late]
 
 
-@given(disordered(), st.sets(st.integers(0, 9)))
+@given(disordered(cases()), st.sets(st.integers(0, 9)))
 def test_pauses(drawn: tuple[Case, list[Event], int], pauses: set[int]) -> None:
     """``poll`` after a pause gives all that is held, as if the watermark had reached the largest time seen."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     clock = harness.Clock()
-    one = make(case, lateness, idle_timeout="1us", clock=clock)
+    one = late_engine(case, lateness, idle_timeout="1us", clock=clock)
     found, clocks = [], {}
     for number, sent in enumerate(arrivals):
         if number and number in pauses:

@@ -8,7 +8,8 @@ from typing import Any
 
 import harness
 import pytest
-from naive import INT_MAX, Event
+from naive_conditions import Event
+from naive_values import INT_MAX
 
 import fastcep as fc
 from fastcep.kernels import Kernels

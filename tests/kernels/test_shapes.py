@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import kernel_shapes
-import naive
+import naive_conditions
+import naive_values
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_shapes import SHAPES, WAYS, Shape
+from naive_values import INT_MAX, INT_MIN
 
 import fastcep as fc
 from fastcep._core.evaluate import CHUNK_ROWS, Evaluator
@@ -34,7 +36,7 @@ DTYPES = {"i": "int64", "j": "int64", "x": "float64", "y": "float64", "p": "bool
 SCHEMA = fc.Schema({"A": DTYPES}, time="ts", type="type", time_unit="ns")
 WORDS = ["u", "v", "w", ""]
 POOLS: dict[str, list[Any]] = {
-    "int64": [0, 1, -1, 2, 3, -3, 5, 7, 10, naive.INT_MAX, naive.INT_MIN, naive.INT_MIN + 1, 2**32, -(2**40)],
+    "int64": [0, 1, -1, 2, 3, -3, 5, 7, 10, INT_MAX, INT_MIN, INT_MIN + 1, 2**32, -(2**40)],
     "float64": [0.0, -0.0, 1.5, -1.5, 2.5, 0.1, 3.0, -7.0, math.inf, -math.inf, math.nan, 1e308, 5e-324, 2.0**53],
     "bool": [True, False],
     "string": WORDS,
@@ -176,7 +178,7 @@ class Counter:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lost = 0
-        checked, arithmetic = naive.checked, naive.arithmetic
+        checked, arithmetic = naive_values.checked, naive_values.arithmetic
 
         def count_checked(value: Any) -> Any:
             result = checked(value)
@@ -188,8 +190,9 @@ class Counter:
             self.lost += bool(whole and right == 0)
             return arithmetic(operator, left, right)
 
-        monkeypatch.setattr(naive, "checked", count_checked)
-        monkeypatch.setattr(naive, "arithmetic", count_zero)
+        monkeypatch.setattr(naive_values, "checked", count_checked)
+        monkeypatch.setattr(naive_conditions, "checked", count_checked)
+        monkeypatch.setattr(naive_conditions, "arithmetic", count_zero)
 
 
 def reference(shape: Shape, chunk: Chunk, counter: Counter) -> tuple[Any, ...]:
@@ -201,16 +204,16 @@ def reference(shape: Shape, chunk: Chunk, counter: Counter) -> tuple[Any, ...]:
         b = chunk.b[row] if len(chunk.b) > 1 or len(chunk.a) == 1 else chunk.b[0]
         bound = {"a": [event(chunk.a[row])], "b": [event(b)]}
         if shape.filters:
-            kept.append(int(bool(alive) and all(naive.evaluate(tree, bound) is True for tree in trees)))
+            kept.append(int(bool(alive) and all(naive_conditions.evaluate(tree, bound) is True for tree in trees)))
         else:
-            values.append(naive.evaluate(trees[0], bound))
+            values.append(naive_conditions.evaluate(trees[0], bound))
     if shape.filters:
         return kept, sum(kept), counter.lost
     return [word(value) for value in values], [int(value is None) for value in values], counter.lost
 
 
-def event(row: Row) -> naive.Event:
-    return naive.Event("A", row["time"], row["seq"], row)
+def event(row: Row) -> naive_conditions.Event:
+    return naive_conditions.Event("A", row["time"], row["seq"], row)
 
 
 def agree(shape: Shape, one: tuple[Any, ...], other: tuple[Any, ...], exact: bool) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fastcep as fc
 from fastcep.query import ast, to_text
+from fastcep.query.patterns import positive_leaves
 
 SCHEMA = fc.Schema(
     {"A": {"v": "int64", "s": "string"}, "B": {"v": "int64", "f": "float64", "s": "int64"}},
@@ -106,9 +107,9 @@ def test_equal_to_the_reference(case: strategies.Case, keep: bool) -> None:
     found = harness.rows(one, None, case.events, case.batch_sizes)
     harness.assert_same(one, case.events, found, "attributes")
     for (bindings, returned, _), event_of in ((row, {event.seq: event for event in case.events}) for row in found):
-        for member in one.pattern.members:
-            bound = bindings[member.variable]
+        for leaf in positive_leaves(one.pattern):
+            bound = bindings[leaf.name]
             numbers = bound if isinstance(bound, list) else [bound]
             times = [None if number is None else event_of[number].time for number in numbers]
-            wanted = times if member.repeated else times[0]
-            assert returned[f"{member.variable}.time"] == wanted
+            wanted = times if leaf.repeated else times[0]
+            assert returned[f"{leaf.name}.time"] == wanted

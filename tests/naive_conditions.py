@@ -1,0 +1,140 @@
+"""Conditions and RETURN of the reference matcher: what an expression is worth in a match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from naive_values import Value, aggregate, arithmetic, both, call, checked, compare, either, negate, number, truth
+from user_functions import user_call
+
+from fastcep.query import ast
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: type, time (ns), sequence number and attributes. Its position is its index in the stream's list."""
+
+    type: str
+    time: int
+    seq: int
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+# The elements of each variable, by its leaf's name: none if it is empty. Of a group's variable there is one entry for
+# each round, None where the round does not bind it; the group's own name has an entry for each round too (any value).
+# A variable of an OR branch that is not taken is missing altogether.
+Bound = Mapping[str, Sequence[Event | None]]
+
+
+class NotApplicable(Exception):
+    """The conjunct mentions an element ``x[k]`` that this match does not have, so it does not apply."""
+
+
+def agree(everyone: Iterable[Event], names: Sequence[str]) -> bool:
+    """Whether all events agree pairwise on each attribute; null and NaN agree with nothing, not themselves."""
+    events = list(everyone)
+    return all(
+        compare("=", attribute(one, name), attribute(other, name)) is True
+        for name in names
+        for one in events
+        for other in events
+    )
+
+
+def holds(conjunct: ast.Expr, bound: Bound) -> bool:
+    """Whether a top-level conjunct is true, or does not apply to this match."""
+    for part in ast.walk(conjunct):
+        if isinstance(part, ast.Attribute | ast.Aggregate):
+            if part.leaf not in bound:
+                return True  # it mentions a variable of a branch not taken
+            if not any(bound[part.leaf]) and not (isinstance(part, ast.Aggregate) and part.function == "COUNT"):
+                return True  # it mentions an absent variable
+    relative = [
+        (bound[part.leaf], part.index.offset)
+        for part in ast.walk(conjunct)
+        if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative"
+    ]
+    try:
+        if not relative:
+            return evaluate(conjunct, bound) is True
+        reach = max(abs(offset) for _, offset in relative) + max(len(elements) for elements in bound.values())
+        return all(
+            evaluate(conjunct, bound, i) is True
+            for i in range(-reach, reach + 1)
+            if all(0 <= i + offset < len(elements) and elements[i + offset] for elements, offset in relative)
+        )
+    except NotApplicable:
+        return True
+
+
+def attribute(event: Event, name: str) -> Value:
+    """An attribute of an event, built-in or declared."""
+    builtin: dict[str, Value] = {"time": event.time, "seq": event.seq, "type": event.type}
+    return builtin[name] if name in builtin else event.values.get(name)
+
+
+def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
+    """The event that an attribute is read from, None if this match has no such element."""
+    elements, index = bound[node.leaf], node.index
+    if index is None or index.kind == "first":
+        position = 0
+    elif index.kind == "last":
+        position = len(elements) - 1
+    else:
+        position = index.offset + (i if index.kind == "relative" else 0)
+    return elements[position] if 0 <= position < len(elements) else None
+
+
+def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = False) -> Value:
+    """The value of an expression; unknown is ``None``. ``i`` is the index of ``x[i]``."""
+
+    def value(part: ast.Expr) -> Value:
+        return evaluate(part, bound, i, missing_is_null)
+
+    match node:
+        case ast.Literal(constant):
+            return constant
+        case ast.DurationLiteral(nanoseconds):
+            return nanoseconds
+        case ast.Attribute():
+            event = element(node, bound, i)
+            if event is None and not missing_is_null:
+                raise NotApplicable
+            return None if event is None else attribute(event, node.name)
+        case ast.Aggregate("COUNT", name=None):
+            return len(bound[node.leaf])
+        case ast.Aggregate(function, name=str(name)):
+            values = [attribute(event, name) for event in bound[node.leaf] if event is not None]
+            return aggregate(function, [each for each in values if each is not None])
+        case ast.Unary("-", operand):
+            operand_value = number(value(operand))
+            return None if operand_value is None else checked(-operand_value)
+        case ast.Unary("NOT", operand):
+            return negate(truth(value(operand)))
+        case ast.Binary("AND", left, right):
+            return both(truth(value(left)), truth(value(right)))
+        case ast.Binary("OR", left, right):
+            return either(truth(value(left)), truth(value(right)))
+        case ast.Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
+            return compare(operator, value(left), value(right))
+        case ast.Binary(operator, left, right):
+            return arithmetic(operator, number(value(left)), number(value(right)))
+        case ast.Membership(operand, literals, negated):
+            result: bool | None = False
+            for literal in literals:
+                result = either(result, compare("=", value(operand), literal.value))
+            return negate(result) if negated else result
+        case ast.Between(operand, low, high):
+            return both(compare("<=", value(low), value(operand)), compare("<=", value(operand), value(high)))
+        case ast.Call(function, arguments):
+            return call(function, [number(value(argument)) for argument in arguments])
+    assert isinstance(node, ast.UserCall), f"no meaning for {node}"
+    return user_call(node.signature, [value(argument) for argument in node.arguments])
+
+
+def return_value(node: ast.Expr, bound: Bound) -> Value | list[Value]:
+    """One RETURN column: a list for ``x[].a``, else a value; a part that does not exist counts as null."""
+    if isinstance(node, ast.AttributeList):
+        return [None if event is None else attribute(event, node.name) for event in bound[node.leaf]]
+    return evaluate(node, bound, missing_is_null=True)

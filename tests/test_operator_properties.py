@@ -1,0 +1,66 @@
+"""Every operator in every other: the engine reports what the reference matcher does, and refused pairs are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import harness
+import operator_table
+import pytest
+import strategies
+from disorder import disordered, late_engine, split
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pattern_strategies import INNER, OUTER, refusal
+
+from fastcep.errors import ParseError
+from fastcep.events import Schema
+from fastcep.query import parse
+
+PAIRS = [(outer, inner) for outer in OUTER for inner in INNER]
+ALLOWED = [pair for pair in PAIRS if refusal(*pair) is None]
+REFUSED = [pair for pair in PAIRS if refusal(*pair) is not None]
+SCHEMA = Schema({name: {"k": "int64"} for name in "ABCD"}, time="ts", type="type")
+few = settings(max_examples=max(1, settings().max_examples // 20))
+
+
+@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
+@few
+@given(st.data())
+def test_pair(outer: str, inner: str, data: st.DataObject) -> None:
+    """In order, cut anywhere: all that is decided is there after each batch."""
+    case = data.draw(strategies.operator_cases(outer, inner), "case")
+    harness.assert_in_time(case.query, case.events, case.batch_sizes)
+
+
+@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
+@few
+@given(st.data())
+def test_pair_out_of_order(outer: str, inner: str, data: st.DataObject) -> None:
+    """Out of order, with an allowed lateness: as on the sorted stream of what is not late."""
+    case, arrivals, lateness = data.draw(disordered(strategies.operator_cases(outer, inner)), "case")
+    accepted, _ = split(arrivals, lateness)
+    engine = late_engine(case, lateness)
+    found: list[harness.Row] = []
+    for part in harness.batches(case.query.schema, arrivals, case.batch_sizes):
+        found += harness.table_rows(case.query, engine.process(part).to_arrow())
+    found += harness.table_rows(case.query, engine.flush().to_arrow())
+    harness.assert_same(case.query, accepted, found, f"batches of {case.batch_sizes}, lateness {lateness}")
+
+
+@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
+def test_example_of_an_allowed_pair(outer: str, inner: str) -> None:
+    parse(operator_table.example(outer, inner), SCHEMA)
+
+
+@pytest.mark.parametrize(("outer", "inner"), REFUSED)
+def test_refused_pair(outer: str, inner: str) -> None:
+    """The error is about the operator that does not fit."""
+    with pytest.raises(ParseError) as caught:
+        parse(operator_table.example(outer, inner), SCHEMA)
+    words = operator_table.ERRORS[refusal(outer, inner) or ""]
+    assert any(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_the_page_has_the_table() -> None:
+    assert Path(operator_table.PAGE).read_text(encoding="utf-8") == operator_table.page()

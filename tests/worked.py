@@ -1,0 +1,41 @@
+"""Matches written short, for cases worked by hand.
+
+A result is ``a1 b3``: variable and sequence number; ``b3,4`` for a repeated variable, ``b-`` for one not bound, ``b[]``
+for an empty Kleene; ``g.a0,3 g.b-,4`` for two rounds of a group, of which the first binds no b.
+"""
+
+from __future__ import annotations
+
+import harness
+import naive
+
+from fastcep.events import Schema
+from fastcep.query import ast, parse
+from fastcep.query.patterns import positive_leaves
+
+VALUES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
+SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, time="ts", type="type")
+
+
+def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
+    """One match as short text."""
+    words = []
+    for leaf in positive_leaves(query.pattern):
+        bound = bindings[leaf.name]
+        numbers = bound if isinstance(bound, list) else [bound]
+        shown = ",".join("-" if number is None else str(number) for number in numbers)
+        words.append(leaf.name + (shown or "[]"))
+    return " ".join(words)
+
+
+def found(text: str, events: str, schema: Schema = SCHEMA) -> list[str]:
+    """The reference's matches in order."""
+    query = parse(f"PATTERN {text}", schema)
+    return [show(query, bindings) for bindings in harness.expected(query, schema, events)]
+
+
+def found_at(text: str, events: str, schema: Schema = SCHEMA) -> list[str]:
+    """The same with the time of detection, behind ``@`` if it is that of the last event, else behind ``@@``."""
+    query = parse(f"PATTERN {text}", schema)
+    matches = naive.find_matches(query, harness.stream(schema, events))
+    return [f"{show(query, m.bindings)} {'@@' if m.deferred else '@'}{m.detected_at}" for m in matches]
