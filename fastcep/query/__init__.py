@@ -3,26 +3,44 @@
 from fastcep.query import functions
 from fastcep.query.ast import Query
 from fastcep.query.attributes import with_attributes
-from fastcep.query.builder import Builder, any_type, first, i, last, same, seq
+from fastcep.query.builder import (
+    Builder,
+    all_of,
+    any_of,
+    any_type,
+    aperiodic,
+    group,
+    one_of,
+    periodic,
+    same,
+    seq,
+)
 from fastcep.query.document import Document, document_text, parse_document, parse_file
 from fastcep.query.parser import parse
 from fastcep.query.printer import expression_text, to_text
 from fastcep.query.types import type_of
+from fastcep.query.variables import first, i, last
 
 __all__ = [
     "Builder",
     "Document",
     "Query",
+    "all_of",
+    "any_of",
     "any_type",
+    "aperiodic",
     "document_text",
     "expression_text",
     "first",
     "functions",
+    "group",
     "i",
     "last",
+    "one_of",
     "parse",
     "parse_document",
     "parse_file",
+    "periodic",
     "same",
     "seq",
     "to_text",

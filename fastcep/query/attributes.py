@@ -8,6 +8,7 @@ from dataclasses import replace
 from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.check import check
+from fastcep.query.patterns import Leaf, positive_leaves
 from fastcep.query.source import Problem
 from fastcep.query.types import attribute_dtypes
 
@@ -27,15 +28,16 @@ def with_attributes(query: ast.Query) -> ast.Query:
     Query
         The query with a RETURN column for the time (int64, nanoseconds) and for each attribute of every variable,
         named ``variable.attribute``, before its own RETURN columns: a list for a Kleene variable, null for an untaken
-        one. A variable of a union type has the attributes that the types share. A column that RETURN has already,
-        under this name and with this meaning, is not repeated; so applying it twice changes nothing.
+        one. A variable ``a`` of a group ``g`` is called ``g.a``; a negated one has no columns. A variable of a union
+        type has the attributes that the types share. A column that RETURN has already, under this
+        name and with this meaning, is not repeated; so applying it twice changes nothing.
 
     Raises
     ------
     ValidationError
         A column's name is already taken by another RETURN column, a variable or another attribute.
     """
-    items = [item for member in query.pattern.members for item in _items(query, member)]
+    items = [item for leaf in positive_leaves(query.pattern) for item in _items(query, leaf)]
     twice = [name for name, count in Counter(item.name for item in items).items() if count > 1]
     if twice:
         raise ValidationError(
@@ -59,9 +61,10 @@ def with_attributes(query: ast.Query) -> ast.Query:
         raise ValidationError(f"query {query.name!r}, with the attributes of all events: {problem.message}") from None
 
 
-def _items(query: ast.Query, member: ast.Member) -> list[ast.ReturnItem]:
-    node = ast.AttributeList if member.repeated else ast.Attribute
+def _items(query: ast.Query, leaf: Leaf) -> list[ast.ReturnItem]:
+    variable, inner = leaf.key
+    node = ast.AttributeList if leaf.repeated else ast.Attribute
     return [
-        ast.ReturnItem(node(member.variable, name), f"{member.variable}.{name}")
-        for name in ("time", *attribute_dtypes(query.schema, member.types))
+        ast.ReturnItem(node(variable, name, inner=inner), f"{leaf.name}.{name}")
+        for name in ("time", *attribute_dtypes(query.schema, leaf.member.types))
     ]

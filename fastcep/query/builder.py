@@ -9,176 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeAlias
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema, TypeHandle
 from fastcep.events.units import parse_duration
 from fastcep.query import ast
 from fastcep.query.check import check
-from fastcep.query.printer import expression_text
-from fastcep.query.source import Problem, suggest
+from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
+from fastcep.query.printer import expression_text, pattern_text
+from fastcep.query.source import Problem
 from fastcep.query.terms import Term, node_of
-from fastcep.query.types import BUILTINS, attribute_dtypes
+from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
 
-__all__ = ["Builder", "Element", "Repeated", "Variable", "any_type", "first", "i", "last", "same", "seq"]
+__all__ = ["Builder", "all_of", "any_of", "any_type", "aperiodic", "group", "one_of", "periodic", "same", "seq"]
 
-
-@dataclass(frozen=True, slots=True)
-class IndexTerm:
-    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`."""
-
-    index: ast.Index
-
-    def __add__(self, offset: int) -> IndexTerm:
-        if self.index.kind != "relative":
-            raise TypeError(f"[{self.index.kind}] takes no offset; only i does, as in b[i + 1]")
-        return IndexTerm(ast.Index("relative", self.index.offset + offset))
-
-    def __sub__(self, offset: int) -> IndexTerm:
-        return self + -offset
-
-
-i = IndexTerm(ast.Index("relative"))
-first = IndexTerm(ast.Index("first"))
-last = IndexTerm(ast.Index("last"))
-
-
-class _Bound:
-    """What is common to variables and elements: attributes by dot, or by ``x["name"]`` where Python has other plans."""
-
-    __slots__ = ("_index", "_member", "_schema")
-
-    def __init__(self, schema: Schema, member: ast.Member, index: ast.Index | None = None) -> None:
-        self._schema = schema
-        self._member = member
-        self._index = index
-
-    def _attribute(self, name: str) -> Term:
-        known = [*attribute_dtypes(self._schema, self._member.types), *BUILTINS]
-        if name not in known:
-            owner = " | ".join(self._member.types)
-            raise AttributeError(f"unknown attribute '{name}' of {owner}{suggest(name, known, 'it has')}")
-        return Term(ast.Attribute(self._member.variable, name, self._index))
-
-    def __getitem__(self, name: str) -> Term:
-        if not isinstance(name, str):
-            x = self._member.variable
-            raise TypeError(f"{x} holds one event and has no index; make it {x} = {x}.plus() to hold several")
-        return self._attribute(name)
-
-    def __getattr__(self, name: str) -> Term:
-        if name.startswith("__") or name in _Bound.__slots__:
-            raise AttributeError(name)
-        return self._attribute(name)
-
-
-class Element(_Bound):
-    """One element of a repeated variable, such as ``b[i]``; its attributes are terms."""
-
-    __slots__ = ()
-
-
-class Variable(_Bound):
-    """A variable that holds one event; its attributes are terms.
-
-    An attribute that has the name of a method here is reached as ``x["name"]``.
-    """
-
-    __slots__ = ()
-
-    def plus(self) -> Repeated:
-        """Make it one event or more, ``T+ x[]``."""
-        return self.times(1)
-
-    def star(self) -> Repeated:
-        """Make it any number of events, ``T* x[]``."""
-        return self.times(0)
-
-    def times(self, minimum: int, maximum: int | None = None) -> Repeated:
-        """Make it ``minimum`` to ``maximum`` events (None: any number), ``T{m,n} x[]``."""
-        minimum = _whole(minimum, "times()")
-        maximum = None if maximum is None else _whole(maximum, "times()")
-        return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
-
-    def optional(self) -> Variable:
-        """Make it one event or none, ``T? x``."""
-        return Variable(self._schema, replace(self._member, minimum=0))
-
-
-class Repeated:
-    """A variable that holds several events: elements by index, and aggregates over all of them."""
-
-    __slots__ = ("_member", "_schema")
-
-    def __init__(self, schema: Schema, member: ast.Member) -> None:
-        self._schema = schema
-        self._member = member
-
-    def __getitem__(self, index: int | IndexTerm) -> Element:
-        """Give an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
-        if isinstance(index, IndexTerm):
-            return Element(self._schema, self._member, index.index)
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            raise TypeError(f"the index {index!r} is none; expected i, i + 1, first, last or a number from 0")
-        return Element(self._schema, self._member, ast.Index("position", index))
-
-    @property
-    def first(self) -> Element:
-        """The first element."""
-        return self[first]
-
-    @property
-    def last(self) -> Element:
-        """The last element."""
-        return self[last]
-
-    def values(self, name: str) -> Term:
-        """Give the list of an attribute over all elements, for `Builder.returns`."""
-        return Term(ast.AttributeList(self._member.variable, self._known(name)))
-
-    def count(self, name: str | None = None) -> Term:
-        """Count the elements, or those whose attribute is not null."""
-        return Term(ast.Aggregate("COUNT", self._member.variable, None if name is None else self._known(name)))
-
-    def sum(self, name: str) -> Term:
-        """Add an attribute up over all elements."""
-        return self._aggregate("SUM", name)
-
-    def avg(self, name: str) -> Term:
-        """Give the mean of an attribute."""
-        return self._aggregate("AVG", name)
-
-    def min(self, name: str) -> Term:
-        """Give the least value of an attribute."""
-        return self._aggregate("MIN", name)
-
-    def max(self, name: str) -> Term:
-        """Give the greatest value of an attribute."""
-        return self._aggregate("MAX", name)
-
-    def stddev(self, name: str) -> Term:
-        """Give the sample's standard deviation of an attribute."""
-        return self._aggregate("STDDEV", name)
-
-    def _aggregate(self, function: str, name: str) -> Term:
-        return Term(ast.Aggregate(function, self._member.variable, self._known(name)))
-
-    def _known(self, name: str) -> str:
-        self[0]._attribute(name)
-        return name
-
-    def __getattr__(self, name: str) -> Term:
-        if name.startswith("__") or name in Repeated.__slots__:
-            raise AttributeError(name)
-        x = self._member.variable
-        raise AttributeError(f"{x} holds several events; write {x}[i].{name}, {x}.first.{name}, {x}.last.{name} …")
-
-
-def _variable(schema: Schema, type_name: str, variable: str) -> Variable:
-    return Variable(schema, ast.Member((type_name,), variable))
-
-
-Schema._variable_factory = staticmethod(_variable)
+Part: TypeAlias = "Variable | Repeated | Negated | RepeatedGroup | OptionalGroup | Builder"
 
 
 def any_type(*types: TypeHandle) -> Callable[[str], Variable]:
@@ -200,21 +46,132 @@ def same(*names: str) -> Term:
     return Term(ast.SameAttributes(names))
 
 
-def seq(*members: Variable | Repeated) -> Builder:
-    """Begin a query: ``members`` in order.
+def seq(*members: Part) -> Builder:
+    """Begin a query: ``members`` in order, ``SEQ(…)``.
+
+    A member is a variable, a negated one (``schema.N("n").negated()``), a `group`, or another pattern: what `seq`,
+    `all_of`, `one_of`, `any_of` and `aperiodic` give can be a part of one of them as well as a query of its own.
 
     Raises
     ------
     ValidationError
         There is no member, or the members belong to different schemas.
     """
+    schema, parts = _parts("seq", members)
+    return Builder(schema, ast.Sequence(parts))
+
+
+def all_of(*members: Part) -> Builder:
+    """Begin a query: all ``members`` in any order, ``AND(…)``; see `seq`."""
+    schema, parts = _parts("all_of", members)
+    return Builder(schema, ast.Conjunction(parts))
+
+
+def one_of(*members: Part) -> Builder:
+    """Begin a query: exactly one of ``members``, ``OR(…)``; see `seq`."""
+    schema, parts = _parts("one_of", members)
+    return Builder(schema, ast.Disjunction(parts))
+
+
+def any_of(count: int, *variables: Variable | Repeated, distinct: str | None = None) -> Builder:
+    """Begin a query: ``count`` of the variables in any order, ``ANY(n, A a, B b, …)``; see `seq`.
+
+    Parameters
+    ----------
+    count
+        How many events.
+    variables
+        Single variables, or one ``x = schema.T("x").several()``: ``count`` events of ``T``, ``ANY(n, T x[])``.
+    distinct
+        With ``several()``: an attribute in which the events differ pairwise, ``DISTINCT``.
+    """
+    count = whole(count, "any_of()")
+    for variable in variables:
+        if not isinstance(variable, Variable | Several):
+            hint = f'; write .several(), any_of says how many: any_of({count}, schema.T("x").several())'
+            raise ValidationError(
+                f'any_of() takes variables such as schema.A("a"), not {_shown(variable)}'
+                f"{hint if isinstance(variable, Repeated) else ''}"
+            )
+    if not variables:
+        raise ValidationError('any_of() needs at least one variable, such as schema.A("a")')
+    members = [
+        replace(variable._member, minimum=count, maximum=count) if isinstance(variable, Several) else variable._member
+        for variable in variables
+    ]
+    schema = _one_schema([variable._schema for variable in variables])
+    return Builder(schema, ast.AnyOf(count, tuple(members), distinct))
+
+
+def aperiodic(opening: Part, body: Part, closing: Variable) -> Builder:
+    """Begin a query: each ``body`` after ``opening`` with no ``closing`` event between, ``APERIODIC(…)``; see `seq`."""
+    schema, (first_part, second_part) = _parts("aperiodic", (opening, body), closing)
+    return Builder(schema, ast.Aperiodic(first_part, second_part, closing._member))
+
+
+def periodic(opening: Part, every: str | timedelta, closing: Variable) -> Builder:
+    """Begin a query: a tick ``every`` so often after ``opening`` until a ``closing`` event, ``PERIODIC(…)``."""
+    schema, (part,) = _parts("periodic", (opening,), closing)
+    return Builder(schema, ast.Periodic(part, parse_duration(every), closing._member))
+
+
+def group(name: str, pattern: Builder) -> Ungrouped:
+    """Make a group of ``pattern``, which repeats as a whole.
+
+    ``g = group("g", seq(a, b)).plus()`` is ``(SEQ(A a, B b))+ g[]``; `Ungrouped.star`, `Ungrouped.times` and
+    `Ungrouped.optional` as for a variable. Conditions use ``g[i].a.x``, ``g.first.a.x``, ``g[0].a.x``, ``g.count()``
+    and ``g.a.sum("x")``; of an optional group ``g.a.x``.
+    """
+    if not isinstance(pattern, Builder):
+        raise ValidationError(
+            f"group() takes a pattern such as seq(a, b), not {_shown(pattern)}; write seq(…) around it"
+        )
+    schema, (part,) = _parts("group", (pattern,))
+    return Ungrouped(schema, ast.Group(part, name))
+
+
+def _parts(
+    function: str, members: tuple[object, ...], closing: object = None
+) -> tuple[Schema, tuple[ast.Pattern, ...]]:
+    """The schema of the parts of a pattern, and their nodes."""
+    parts: list[ast.Pattern] = []
+    schemas: list[Schema] = []
     for member in members:
-        if not isinstance(member, Variable | Repeated):
-            raise ValidationError(f'seq() takes variables such as schema.A("a"), not {member!r}')
-    if not members:
-        raise ValidationError('seq() needs at least one variable, such as schema.A("a")')
-    schema = _one_schema([member._schema for member in members])
-    return Builder(schema, ast.Sequence(tuple(member._member for member in members)))
+        if isinstance(member, Several):
+            x = member._member.variable
+            raise ValidationError(f"{x}.several() stands only in any_of(); write {x}.plus(), .star() or .times(m, n)")
+        if isinstance(member, Ungrouped):
+            raise ValidationError(
+                f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(m, n) or .optional()"
+            )
+        if isinstance(member, Builder):
+            if member != Builder(member.schema, member.pattern):
+                raise ValidationError(
+                    f"a part of {function}() has where(), within() or the like of its own; put them on the whole query"
+                )
+            parts.append(member.pattern)
+            schemas.append(member.schema)
+        elif isinstance(member, Variable | Repeated | Negated | RepeatedGroup | OptionalGroup):
+            parts.append(member._pattern)
+            schemas.append(member._schema)
+        else:
+            raise ValidationError(
+                f'{function}() takes variables such as schema.A("a"), groups and other patterns, not {_shown(member)}'
+            )
+    if closing is not None:
+        if not isinstance(closing, Variable):
+            raise ValidationError(
+                f'{function}() ends with a single variable such as schema.C("c"), not {_shown(closing)}'
+            )
+        schemas.append(closing._schema)
+    if not parts:
+        raise ValidationError(f'{function}() needs at least one variable, such as schema.A("a")')
+    return _one_schema(schemas), tuple(parts)
+
+
+def _shown(value: object) -> str:
+    pattern = value.pattern if isinstance(value, Builder) else getattr(value, "_pattern", None)
+    return pattern_text(pattern) if isinstance(pattern, ast.Pattern) else repr(value)
 
 
 def _one_schema(schemas: list[Schema]) -> Schema:
@@ -225,10 +182,13 @@ def _one_schema(schemas: list[Schema]) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """A query being built; every method gives a new one, and `build` checks it. An engine takes it as it is."""
+    """A query being built; every method gives a new one, and `build` checks it. An engine takes it as it is.
+
+    While it is nothing but a pattern, it can also be a part of another.
+    """
 
     schema: Schema
-    pattern: ast.Sequence
+    pattern: ast.Pattern
     condition: ast.Expr | None = None
     window: ast.Window | None = None
     partition: tuple[str, ...] = ()
@@ -248,7 +208,7 @@ class Builder:
         if events is not None:
             if time is not None:
                 raise ValidationError("within() takes a time or events=n, not both")
-            return replace(self, window=ast.CountWindow(_whole(events, "within(events=…)")))
+            return replace(self, window=ast.CountWindow(whole(events, "within(events=…)")))
         return replace(self, window=ast.Unbounded() if time is None else ast.TimeWindow(parse_duration(time)))
 
     def partition_by(self, *names: str) -> Builder:
@@ -293,9 +253,3 @@ class Builder:
             return self.build()._repr_html_()
         except ValidationError:
             return None
-
-
-def _whole(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValidationError(f"found {value!r} in {where}, expected a whole number")
-    return value

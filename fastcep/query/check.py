@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
+from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
+from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.query.printer import expression_text
-from fastcep.query.source import Problem, suggest
-from fastcep.query.transform import Spans
+from fastcep.query.source import Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, Scope, type_of
 
-if TYPE_CHECKING:
-    from fastcep.events import Schema
-
-__all__ = ["MAX_MEMBERS", "check"]
-
-MAX_MEMBERS = 64
-OUTPUT_COLUMNS = ("query", "window_id", "detected_at")
+__all__ = ["check"]
 
 
 def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
@@ -44,7 +36,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     spans = spans or Spans()
     if not query.name:
         raise Problem("a query's name cannot be empty")
-    _check_pattern(query, spans)
+    check_pattern(query, spans)
     scope = Scope.of(query)
     if query.where is not None:
         _check_where(query, query.where, scope)
@@ -56,50 +48,6 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
             raise Problem(f"PARTITION BY names '{name}' twice; keep one", place)
     _check_returns(query, scope)
     return query
-
-
-def _check_pattern(query: ast.Query, spans: Spans) -> None:
-    members = query.pattern.members
-    if not members:
-        raise Problem("SEQ() has no member; expected at least one, such as SEQ(A a, B b)", query.pattern)
-    if len(members) > MAX_MEMBERS:
-        raise Problem(
-            f"the pattern has {len(members)} members; at most {MAX_MEMBERS} are possible", members[MAX_MEMBERS]
-        )
-    seen: dict[str, ast.Member] = {}
-    for number, member in enumerate(members):
-        for position, name in enumerate(member.types):
-            place = spans.types[number][position] if spans.types else None
-            _check_type(name, query.schema, place or member.span)
-            if name in member.types[:position]:
-                raise Problem(f"the union names '{name}' twice; keep one", place or member.span)
-        _check_variable(member.variable, seen, spans.variables[number] if spans.variables else member.span)
-        _check_bounds(member)
-        seen[member.variable] = member
-
-
-def _check_type(name: str, schema: Schema, place: ast.Span | None) -> None:
-    if name not in schema.type_names:
-        raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared are')}", place)
-
-
-def _check_variable(name: str, seen: Iterable[str], place: ast.Span | None) -> None:
-    if name == "i":
-        raise Problem("'i' is no name for a variable, because it is the index in x[i]; choose another", place)
-    if not name:
-        raise Problem("a variable's name cannot be empty", place)
-    if name in seen:
-        raise Problem(f"variable '{name}' stands twice in the pattern; give each member its own", place)
-    if name in OUTPUT_COLUMNS:
-        raise Problem(f"variable '{name}' has the name of an output column; choose another", place)
-
-
-def _check_bounds(member: ast.Member) -> None:
-    low, high = member.minimum, member.maximum
-    if high is not None and (high < 1 or low > high or high > INT64_MAX):
-        raise Problem(f"{{{low},{high}}} is no quantifier; expected 0 <= m <= n and n >= 1", member)
-    if not 0 <= low <= INT64_MAX or (not member.repeated and (high != 1 or low > 1)):
-        raise Problem(f"{{{low},{high}}} does not fit {member.variable}", member)
 
 
 def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
@@ -118,6 +66,28 @@ def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
                 f"compare it, as in {expression_text(conjunct)} = …",
                 conjunct,
             )
+        _refuse_two_negated(conjunct, scope)
+
+
+def _negated(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
+    """The mentions of negated variables, once for each of these."""
+    found = {
+        part.leaf: part
+        for part in ast.walk(expression)
+        if isinstance(part, ast.Attribute) and scope.leaves[part.variable, part.inner].negated
+    }
+    return list(found.values())
+
+
+def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
+    mentions = _negated(conjunct, scope)
+    if len(mentions) > 1:
+        one, other = (expression_text(mention) for mention in mentions[:2])
+        raise Problem(
+            f"{one} and {other} are of two negated variables, and a condition can speak of one only, as neither is "
+            "in the match; write a condition for each, joined by AND",
+            mentions[1],
+        )
 
 
 def _refuse_lists(expression: ast.Expr) -> None:
@@ -144,7 +114,7 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
             f"{clause} needs an attribute of the events, and '{name}' is built in; compare it in WHERE", place
         )
     first: tuple[str, str] | None = None
-    for kind in dict.fromkeys(kind for member in query.pattern.members for kind in member.types):
+    for kind in dict.fromkeys(kind for leaf in leaves_of(query.pattern) for kind in leaf.member.types):
         attributes = query.schema.attributes(kind)
         dtype = attributes.get(name)
         if dtype is None:
@@ -164,23 +134,30 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
 
 def _check_returns(query: ast.Query, scope: Scope) -> None:
     names: set[str] = set()
+    variables = {leaf.name for leaf in positive_leaves(query.pattern)}
     for item in query.returns:
         expression = item.expression
         if not isinstance(expression, ast.AttributeList):
             _refuse_lists(expression)
         for part in ast.walk(expression):
             if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
-                x, a = part.variable, part.name
+                x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
                 raise Problem(
                     f"RETURN has no [i]: write {x}[].{a} for the list, {x}[first].{a}, {x}[last].{a} or {x}[0].{a}",
                     part,
                 )
         type_of(expression, scope)
+        for mention in _negated(expression, scope):
+            raise Problem(
+                f"RETURN has no {expression_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
+                "leave it out",
+                mention,
+            )
         if not item.name:
             raise Problem("an output column needs a name; write AS name", item)
         if item.name in names:
             raise Problem(f"two output columns are called '{item.name}'; tell them apart with AS name", item)
-        if item.name in scope.members or item.name in OUTPUT_COLUMNS:
-            what = "a variable" if item.name in scope.members else "a column of every result"
+        if item.name in variables or item.name in OUTPUT_COLUMNS:
+            what = "a variable" if item.name in variables else "a column of every result"
             raise Problem(f"the output column '{item.name}' has the name of {what}; choose another with AS", item)
         names.add(item.name)

@@ -14,6 +14,7 @@ from fastcep.query.tree import duration, integer, name_of, span_of, string_of, t
 
 __all__ = ["ExpressionReader"]
 
+_LISTS = ("list", "inner_list", "elements")
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -145,7 +146,12 @@ class ExpressionReader:
         return ast.Index("relative", integer(offset[1], self._source, sign))
 
     def _inner(self, parts: Any, span: ast.Span) -> ast.Expr:
-        raise self._source.not_yet("a group's inner variable, as in g[i].a.x,", span)
+        group, inner, name = map(name_of, parts)
+        return ast.Attribute(group, name, None, inner, span=span)
+
+    def _inner_indexed(self, parts: Any, span: ast.Span) -> ast.Expr:
+        group, index, inner, name = parts
+        return ast.Attribute(name_of(group), name_of(name), self._index(index), name_of(inner), span=span)
 
     def _bare(self, parts: Any, span: ast.Span) -> ast.Expr:
         name = text_of(parts[0])
@@ -156,13 +162,17 @@ class ExpressionReader:
     def _list(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.AttributeList(name_of(parts[0]), name_of(parts[1]), span=span)
 
+    def _inner_list(self, parts: Any, span: ast.Span) -> ast.Expr:
+        group, inner, name = map(name_of, parts)
+        return ast.AttributeList(group, name, inner, span=span)
+
     def _elements(self, parts: Any, span: ast.Span) -> ast.Expr:
         raise self._source.error(f"{parts[0]}[] alone stands only in COUNT({parts[0]}[])", span)
 
     def _call(self, parts: Any, span: ast.Span) -> ast.Expr:
         name, *given = parts
         arguments = [argument for argument in given if argument is not None]
-        if any(isinstance(argument, Tree) and argument.data in ("list", "elements") for argument in arguments):
+        if any(isinstance(argument, Tree) and argument.data in _LISTS for argument in arguments):
             return self._aggregate(name, arguments, span)
         own = find(name_of(name))
         if own is not None:
@@ -191,9 +201,10 @@ class ExpressionReader:
             raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
         if len(arguments) != 1:
             raise self._source.error(f"{function} takes one list, such as {function}(x[].attribute)", span)
-        names = list(map(name_of, arguments[0].children))
-        if len(names) == 1 and function != "COUNT":
+        variable, *path = map(name_of, arguments[0].children)
+        if not path and function != "COUNT":
             raise self._source.error(
-                f"{function} needs an attribute; write {function}({names[0]}[].attribute)", span_of(arguments[0])
+                f"{function} needs an attribute; write {function}({variable}[].attribute)", span_of(arguments[0])
             )
-        return ast.Aggregate(function, *names, span=span)
+        attribute = path[-1] if path else None
+        return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, span=span)

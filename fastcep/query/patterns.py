@@ -34,9 +34,14 @@ class Leaf:
     @property
     def name(self) -> str:
         """Name of the variable, ``g.a`` inside a group."""
+        return ast.qualified(*self.key)
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """How expressions name it: ``variable`` and ``inner`` of `ast.Attribute`."""
         if self.group is None:
-            return self.member.variable
-        return ast.qualified(self.group.variable, self.member.variable)
+            return self.member.variable, None
+        return self.group.variable, self.member.variable
 
     @property
     def repeated(self) -> bool:
@@ -85,7 +90,8 @@ def _leaves(pattern: ast.Pattern, group: ast.Group | None, optional: bool) -> It
                 yield from _leaves(part, group, optional or len(pattern.members) > 1)
         case ast.AnyOf():
             for part in pattern.members:
-                yield from _leaves(part, group, optional or (not part.repeated and pattern.count < len(pattern.members)))
+                spare = not part.repeated and pattern.count < len(pattern.members)
+                yield from _leaves(part, group, optional or spare)
         case _:
             for part in sub_patterns(pattern):
                 yield from _leaves(part, group, optional)

@@ -1,4 +1,4 @@
-"""Canonical text of expressions and queries: parsing it gives the same nodes back."""
+"""Canonical text of expressions, patterns and queries: parsing it gives the same nodes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from fastcep.events.units import format_duration
 from fastcep.query import ast
 
-__all__ = ["KEYWORDS", "expression_text", "name_text", "string_text", "to_text"]
+__all__ = ["KEYWORDS", "expression_text", "name_text", "pattern_text", "string_text", "to_text"]
 
 # Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
 KEYWORDS = frozenset(
@@ -59,14 +59,11 @@ def _form(node: ast.Expr) -> tuple[str, int]:
         case ast.DurationLiteral():
             return format_duration(node.nanoseconds), _ATOM
         case ast.Attribute():
-            return f"{name_text(node.variable)}{_index(node.index)}.{name_text(node.name, anywhere=True)}", _ATOM
+            return f"{name_text(node.variable)}{_index(node.index)}{_path(node)}", _ATOM
         case ast.AttributeList():
-            return f"{name_text(node.variable)}[].{name_text(node.name, anywhere=True)}", _ATOM
+            return f"{name_text(node.variable)}[]{_path(node)}", _ATOM
         case ast.Aggregate():
-            inner = f"{name_text(node.variable)}[]"
-            if node.name is not None:
-                inner += f".{name_text(node.name, anywhere=True)}"
-            return f"{node.function}({inner})", _ATOM
+            return f"{node.function}({name_text(node.variable)}[]{_path(node)})", _ATOM
         case ast.Call():
             return f"{node.function}({', '.join(map(expression_text, node.arguments))})", _ATOM
         case ast.UserCall():
@@ -97,6 +94,10 @@ def _literal(value: int | float | str | bool | None) -> tuple[str, int]:
     # Python writes infinity as a word, the grammar reads it from a number too large.
     text = repr(value).replace("inf", "1e999")
     return text, _UNARY if text.startswith("-") else _ATOM
+
+
+def _path(node: ast.Attribute | ast.Aggregate | ast.AttributeList) -> str:
+    return "".join("." + name_text(name, anywhere=True) for name in (node.inner, node.name) if name is not None)
 
 
 def _index(index: ast.Index | None) -> str:
@@ -144,7 +145,7 @@ def to_text(query: ast.Query) -> str:
     """
     lines = [
         f"QUERY {name_text(query.name, anywhere=True)}",
-        f"PATTERN SEQ({', '.join(map(_member, query.pattern.members))})",
+        f"PATTERN {pattern_text(query.pattern)}",
     ]
     if query.where is not None:
         lines.append("WHERE " + "\n  AND ".join(_spine(query.where)))
@@ -166,18 +167,52 @@ def _spine(where: ast.Expr) -> list[str]:
     return parts[::-1]
 
 
-def _member(member: ast.Member) -> str:
-    types = "|".join(map(name_text, member.types))
-    if len(member.types) > 1:
-        types = f"({types})"
-    variable = name_text(member.variable)
-    if not member.repeated:
-        return f"{types}{'?' if member.minimum == 0 else ''} {variable}"
-    if member.maximum is None and member.minimum <= 1:
-        bounds = "*+"[member.minimum]
-    else:
-        bounds = f"{{{member.minimum},{'' if member.maximum is None else member.maximum}}}"
-    return f"{types}{bounds} {variable}[]"
+def pattern_text(pattern: ast.Pattern) -> str:
+    """Canonical text of a pattern or a part of one."""
+    match pattern:
+        case ast.Member():
+            return f"{_types(pattern.types)}{_bounds(pattern)} {_variable(pattern)}"
+        case ast.Negation():
+            return f"NEG {_types(pattern.types)} {name_text(pattern.variable)}"
+        case ast.Sequence():
+            return f"SEQ({_parts(pattern.members)})"
+        case ast.Conjunction():
+            return f"AND({_parts(pattern.members)})"
+        case ast.Disjunction():
+            return f"OR({_parts(pattern.members)})"
+        case ast.AnyOf():
+            members = ", ".join(f"{_types(member.types)} {_variable(member)}" for member in pattern.members)
+            distinct = "" if pattern.distinct is None else f" DISTINCT {name_text(pattern.distinct)}"
+            return f"ANY({pattern.count}, {members}{distinct})"
+        case ast.Group():
+            return f"({pattern_text(pattern.pattern)}){_bounds(pattern)} {_variable(pattern)}"
+        case ast.Aperiodic():
+            return f"APERIODIC({_parts((pattern.opening, pattern.body, pattern.closing))})"
+        case ast.Periodic():
+            every = format_duration(pattern.nanoseconds)
+            return f"PERIODIC({pattern_text(pattern.opening)}, {every}, {pattern_text(pattern.closing)})"
+    raise TypeError(f"no text for {type(pattern).__name__}")
+
+
+def _parts(patterns: tuple[ast.Pattern, ...]) -> str:
+    return ", ".join(map(pattern_text, patterns))
+
+
+def _types(types: tuple[str, ...]) -> str:
+    text = "|".join(map(name_text, types))
+    return f"({text})" if len(types) > 1 else text
+
+
+def _variable(part: ast.Member | ast.Group) -> str:
+    return f"{name_text(part.variable)}{'[]' if part.repeated else ''}"
+
+
+def _bounds(part: ast.Member | ast.Group) -> str:
+    if not part.repeated:
+        return "?" if part.minimum == 0 else ""
+    if part.maximum is None and part.minimum <= 1:
+        return "*+"[part.minimum]
+    return f"{{{part.minimum},{'' if part.maximum is None else part.maximum}}}"
 
 
 def _window(window: ast.Window) -> str:

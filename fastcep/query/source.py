@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from fastcep.errors import NotYetError, ParseError
 from fastcep.query.ast import Node, Span
 
-__all__ = ["Problem", "Source", "suggest"]
+__all__ = ["Problem", "Source", "Spans", "suggest"]
 
 
 class Problem(Exception):
@@ -55,6 +55,26 @@ class Source:
         kept = self.text.rstrip()
         line = kept.count("\n")
         return Span(len(kept), len(kept), line + 1, len(kept) - (kept.rfind("\n") + 1) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where the parts of a query stand that the AST keeps as plain values; empty for a built query.
+
+    Attributes
+    ----------
+    parts
+        By the span of a pattern, the part (``"type"``, ``"variable"``, ``"count"``, …) and its number.
+    partition
+        The names of PARTITION BY.
+    """
+
+    parts: Mapping[tuple[Span, str, int], Span] = field(default_factory=dict)
+    partition: tuple[Span, ...] = ()
+
+    def of(self, node: Node, part: str, number: int = 0) -> Span | None:
+        """Give the place of a part of ``node``; of the whole of it if the part's own is not known."""
+        return None if node.span is None else self.parts.get((node.span, part, number), node.span)
 
 
 def suggest(name: str, known: Iterable[str], what: str = "known are") -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lark import Token, Tree
+from lark import Tree
 
 from fastcep.query import ast
 from fastcep.query.expressions import ExpressionReader
 from fastcep.query.printer import expression_text
-from fastcep.query.source import Source
+from fastcep.query.source import Source, Spans
+from fastcep.query.transform_pattern import PatternReader
 from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
 
-__all__ = ["RawQuery", "Spans", "read_query"]
+__all__ = ["RawQuery", "read_query"]
 
 # Clauses in the order in which they must come; grammar alias -> keyword.
 CLAUSES = {
@@ -38,20 +38,6 @@ CHOICES = {
 LATER_CLAUSES = {
     "window": "WINDOW", "limit": "LIMIT … PER WINDOW", "after_skip": "AFTER MATCH SKIP", "weight": "WEIGHT",
 }  # fmt: skip
-LATER_PATTERNS = {
-    "conjunction": "AND(…) in a pattern", "disjunction": "OR(…) in a pattern", "any": "ANY(…)",
-    "aperiodic": "APERIODIC", "periodic": "PERIODIC", "next": "NEXT", "consecutive": "CONSECUTIVE",
-    "negation": "NEG", "group": "a group in a pattern", "sequence": "a SEQ inside a pattern",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Where the names stand that the AST keeps as plain text; empty for a built query."""
-
-    types: tuple[tuple[ast.Span, ...], ...] = ()
-    variables: tuple[ast.Span, ...] = ()
-    partition: tuple[ast.Span, ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,7 +45,7 @@ class RawQuery:
     """The parts of a query whose names are not resolved yet."""
 
     name: str | None
-    pattern: ast.Sequence
+    pattern: ast.Pattern
     span: ast.Span
     name_span: ast.Span | None = None
     where: ast.Expr | None = None
@@ -82,7 +68,8 @@ def read_query(tree: Branch, source: Source) -> RawQuery:
     name = tree.children[0] if tree.data == "named_query" else None
     body = tree.children[-1]
     assert isinstance(body, Tree)
-    pattern, type_spans, variable_spans = _pattern(body.children[0], source)
+    patterns = PatternReader(source)
+    pattern = patterns.read(body.children[0])
     raw = RawQuery(
         None if name is None else name_of(name),
         pattern,
@@ -101,7 +88,7 @@ def read_query(tree: Branch, source: Source) -> RawQuery:
         raise source.error(
             "every query needs a window; add WITHIN 5min, WITHIN 100 EVENTS or WITHIN UNBOUNDED after WHERE", place
         )
-    raw.spans = Spans(type_spans, variable_spans, partition_spans)
+    raw.spans = Spans(patterns.parts, partition_spans)
     return raw
 
 
@@ -165,71 +152,3 @@ def _return_item(item: Any, source: Source) -> ast.ReturnItem:
     alias = item.children[1] if len(item.children) > 1 else None
     name = expression_text(expression) if alias is None else name_of(alias)
     return ast.ReturnItem(expression, name, span=span_of(item if alias is None else alias))
-
-
-# -------------------------------------------------------------------------- pattern
-
-
-def _pattern(tree: Any, source: Source) -> tuple[ast.Sequence, tuple[tuple[ast.Span, ...], ...], tuple[ast.Span, ...]]:
-    if tree.data != "sequence":
-        raise source.not_yet(LATER_PATTERNS[tree.data], span_of(tree))
-    members: list[ast.Member] = []
-    types: list[tuple[ast.Span, ...]] = []
-    variables: list[ast.Span] = []
-    for child in tree.children:
-        if child.data != "member":
-            raise source.not_yet(LATER_PATTERNS[child.data], span_of(child))
-        members.append(_member(child, source))
-        types.append(tuple(span_of(token) for token in child.children[0].children))
-        variables.append(span_of(child.children[2]))
-    return ast.Sequence(tuple(members), span=span_of(tree)), tuple(types), tuple(variables)
-
-
-def _member(tree: Branch, source: Source) -> ast.Member:
-    types, quantifier, variable, brackets = tree.children
-    assert isinstance(types, Tree) and isinstance(variable, Token)
-    name, span = name_of(variable), span_of(tree)
-    minimum, maximum = 1, 1
-    repeated = isinstance(quantifier, Tree) and quantifier.data != "optional"
-    if isinstance(quantifier, Tree):
-        minimum, limit = _bounds(quantifier, source)
-        maximum = limit  # type: ignore[assignment]  # None: no upper bound
-    written = source.text[span_of(types).start : span_of(types).end]
-    if repeated and brackets is None:
-        raise source.error(f"{name} holds several events, so it is written {text_of(variable)}[]", span_of(variable))
-    if not repeated and brackets is not None:
-        mend = f"write {text_of(variable)}"
-        if quantifier is None:
-            mend += f", or {written}+ {text_of(variable)}[] for several"
-        raise source.error(f"{name} holds one event, so it has no []; {mend}", span_of(variable))
-    return ast.Member(tuple(name_of(token) for token in leaves(types)), name, minimum, maximum, repeated, span=span)
-
-
-def _bounds(quantifier: Branch, source: Source) -> tuple[int, int | None]:
-    span = span_of(quantifier)
-    read: Callable[[int], int] = lambda at: integer(leaves(quantifier)[at], source)  # noqa: E731
-    kind = quantifier.data
-    if kind == "plus":
-        return 1, None
-    if kind == "star":
-        return 0, None
-    if kind == "optional":
-        return 0, 1
-    if kind == "exactly":
-        count = read(0)
-        raise source.error(
-            f"{{{count}}} is no quantifier; write {{{count},{count}}} for exactly {count} events, "
-            f"or {{0,{count}}} with COUNT(x[]) IN {{0, {count}}} for all or nothing",
-            span,
-        )
-    minimum = read(0)
-    if kind == "at_least":
-        return minimum, None
-    maximum = read(1)
-    if maximum < 1:
-        raise source.error(f"{{{minimum},{maximum}}} holds no event; the upper bound must be at least 1", span)
-    if minimum > maximum:
-        raise source.error(
-            f"{{{minimum},{maximum}}} has its bounds the wrong way round; write {{{maximum},{minimum}}}", span
-        )
-    return minimum, maximum

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
+from fastcep.query.patterns import Leaf, groups_of, leaves_of
 from fastcep.query.printer import expression_text
 from fastcep.query.source import Problem, suggest
 
@@ -17,21 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 
 BUILTINS = {"time": "int64", "seq": "int64", "type": "string"}
+_Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
 _NUMBERS = ("int64", "float64")
 _SHOWN = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The variables that an expression may mention."""
+    """The variables that an expression may mention, by `Leaf.key`, and the groups by name."""
 
     schema: Schema
-    members: Mapping[str, ast.Member]
+    leaves: Mapping[tuple[str, str | None], Leaf]
+    groups: Mapping[str, ast.Group]
 
     @staticmethod
     def of(query: ast.Query) -> Scope:
         """The scope of a query's conditions."""
-        return Scope(query.schema, {member.variable: member for member in query.pattern.members})
+        return Scope(
+            query.schema,
+            {leaf.key: leaf for leaf in leaves_of(query.pattern)},
+            {group.variable: group for group in groups_of(query.pattern)},
+        )
 
 
 def attribute_dtypes(schema: Schema, types: tuple[str, ...]) -> dict[str, str]:
@@ -77,9 +84,7 @@ def _type(node: ast.Expr, scope: Scope) -> str:
         case ast.Aggregate():
             return _aggregate(node, scope)
         case ast.AttributeList():
-            member = _member(node, scope)
-            _need_repeated(member, node, f"{node.variable}.{node.name}")
-            return _lookup(member, node.name, node, scope)
+            return _list(node, node.name, scope)
         case ast.SameAttributes():
             return "bool"
         case ast.Call():
@@ -118,12 +123,51 @@ def _literal(node: ast.Literal) -> str:
 # ---------------------------------------------------------------------- variables
 
 
-def _member(node: ast.Attribute | ast.Aggregate | ast.AttributeList, scope: Scope) -> ast.Member:
-    member = scope.members.get(node.variable)
-    if member is None:
-        hint = suggest(node.variable, scope.members, "the pattern has")
-        raise Problem(f"unknown variable '{node.variable}'{hint}", node)
-    return member
+def _leaf(node: _Reference, scope: Scope) -> Leaf:
+    leaf = scope.leaves.get((node.variable, node.inner))
+    if leaf is None:
+        raise _unknown(node, scope)
+    return leaf
+
+
+def _unknown(node: _Reference, scope: Scope) -> Problem:
+    """Say why no variable has the name that ``node`` gives."""
+    x, inner = node.variable, node.inner
+    group = scope.groups.get(x)
+    if group is not None:
+        names = [name for owner, name in scope.leaves if owner == x and name is not None]
+        if inner is not None:
+            return Problem(f"unknown variable '{inner}' of group {x}{suggest(inner, names, 'it has')}", node)
+        if node.name in names:
+            text, mend = expression_text(_without_function(node)), _spelled(node, group, str(node.name), "attribute")
+            return Problem(f"{text} stands for an event of the group, not a value; write {mend}", node)
+        mend = _spelled(node, group, names[0], node.name or "attribute")
+        return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {mend}", node)
+    if inner is not None and (x, None) in scope.leaves:
+        mend = expression_text(replace(node, inner=None))
+        return Problem(f"{x} is a variable, not a group, and has no '{inner}' inside; write {mend}", node)
+    if inner is None:
+        for leaf in scope.leaves.values():
+            if leaf.group is not None and leaf.member.variable == x:
+                mend = _spelled(node, leaf.group, x, node.name or "time")
+                return Problem(f"{x} is a variable of group {leaf.group.variable}; write {mend}", node)
+    known = [name for name, below in scope.leaves if below is None] + list(scope.groups)
+    return Problem(f"unknown variable '{x}'{suggest(x, known, 'the pattern has')}", node)
+
+
+def _without_function(node: _Reference) -> ast.Expr:
+    if isinstance(node, ast.Aggregate) and node.name is not None:
+        return ast.AttributeList(node.variable, node.name, node.inner)
+    return node
+
+
+def _spelled(node: _Reference, group: ast.Group, inner: str, name: str) -> str:
+    """How ``node`` would name an attribute of a variable of a group."""
+    if not group.repeated:
+        return expression_text(ast.Attribute(group.variable, name, None, inner))
+    if isinstance(node, ast.Attribute):
+        return expression_text(ast.Attribute(group.variable, name, node.index or ast.Index("relative"), inner))
+    return expression_text(replace(node, variable=group.variable, name=name, inner=inner))
 
 
 def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
@@ -146,43 +190,67 @@ def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
     raise Problem(f"unknown attribute '{name}' of {owner}{hint}", node)
 
 
-def _need_repeated(member: ast.Member, node: ast.Expr, mend: str) -> None:
-    if not member.repeated:
-        raise Problem(f"{member.variable} holds one event, not a list; write {mend}", node)
-
-
 def _attribute(node: ast.Attribute, scope: Scope) -> str:
-    member = _member(node, scope)
-    x, a = node.variable, node.name
-    if member.repeated and node.index is None:
+    leaf = _leaf(node, scope)
+    x, path, index = node.variable, _path(node), node.index
+    if leaf.repeated and index is None:
+        if leaf.negated:
+            raise Problem(f"{leaf.name} is negated in every round of {x}; write {x}[i].{path}", node)
         raise Problem(
-            f"{x} holds several events; write {x}[i].{a} (every one), {x}[first].{a}, {x}[last].{a}, {x}[0].{a} "
-            f"or an aggregate such as MAX({x}[].{a})",
+            f"{x} holds several {_things(leaf)}s; write {x}[i].{path} (every one), {x}[first].{path}, "
+            f"{x}[last].{path}, {x}[0].{path} or an aggregate such as MAX({x}[].{path})",
             node,
         )
-    if not member.repeated and node.index is not None:
-        raise Problem(f"{x} holds one event and has no index; write {x}.{a}", node)
-    if node.index is not None:
-        offset = node.index.offset
-        if not INT64_MIN <= offset <= INT64_MAX or (node.index.kind == "position" and offset < 0):
+    if not leaf.repeated and index is not None:
+        raise Problem(f"{x} holds one {_things(leaf)} and has no index; write {x}.{path}", node)
+    if index is not None:
+        offset = index.offset
+        if not INT64_MIN <= offset <= INT64_MAX or (index.kind == "position" and offset < 0):
             raise Problem(f"the index {offset} is out of range; positions count from 0", node)
-    return _lookup(member, a, node, scope)
+        if leaf.negated and index != ast.Index("relative"):
+            raise Problem(
+                f"{leaf.name} is negated, and the condition is on its own round, so the index is [i]; "
+                f"write {x}[i].{path}",
+                node,
+            )
+    return _lookup(leaf.member, node.name, node, scope)
+
+
+def _path(node: _Reference) -> str:
+    return f"{node.name}" if node.inner is None else f"{node.inner}.{node.name}"
+
+
+def _things(leaf: Leaf) -> str:
+    return "event" if leaf.group is None else "round"
+
+
+def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scope) -> str:
+    """The dtype of the elements of a list; int64 for that of ``COUNT(x[])``."""
+    if node.inner is None and name is None and node.variable in scope.groups:
+        if not scope.groups[node.variable].repeated:
+            raise Problem(f"{node.variable} holds one round, not a list; write a condition without COUNT", node)
+        return "int64"
+    leaf = _leaf(node, scope)
+    if leaf.negated:
+        raise Problem(
+            f"{leaf.name} is negated, so a match has no events of it to list; "
+            "compare its attributes in a condition of WHERE",
+            node,
+        )
+    if not leaf.repeated:
+        mend = "a condition without COUNT" if name is None else f"{node.variable}.{_path(node)}"
+        raise Problem(f"{node.variable} holds one {_things(leaf)}, not a list; write {mend}", node)
+    return "int64" if name is None else _lookup(leaf.member, name, node, scope)
 
 
 def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
-    member = _member(node, scope)
-    name = node.name
-    mend = f"{node.variable}.{name}" if name is not None else "a condition without COUNT"
-    _need_repeated(member, node, mend)
-    if name is None:
-        if node.function != "COUNT":
-            raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
-        return "int64"
-    dtype = _lookup(member, name, node, scope)
+    dtype = _list(node, node.name, scope)
     if node.function == "COUNT":
         return "int64"
+    if node.name is None:
+        raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
     if dtype not in _NUMBERS:
-        raise Problem(f"{node.function} needs numbers, but {node.variable}[].{name} is {_SHOWN[dtype]}", node)
+        raise Problem(f"{node.function} needs numbers, but {node.variable}[].{_path(node)} is {_SHOWN[dtype]}", node)
     return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
 
 

@@ -6,12 +6,13 @@ import re
 from importlib import resources
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fastcep.events import Schema
 from fastcep.query import Document, Query, ast, document_text, expression_text, parse, parse_document, to_text
 from fastcep.query.check import check
+from fastcep.query.patterns import groups_of, leaves_of, positive_leaves
 from fastcep.query.printer import KEYWORDS, name_text
 
 # ------------------------------------------------------------------ any checked query
@@ -35,18 +36,79 @@ def schemas(draw: st.DrawFn) -> Schema:
     return Schema({name: dict(shared) for name in names}, type="type")
 
 
-@st.composite
-def members(draw: st.DrawFn, schema: Schema) -> tuple[ast.Member, ...]:
-    found = []
-    for variable in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)):
-        types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, unique=True)))
-        if draw(st.booleans()):
-            minimum = draw(st.integers(0, 3))
-            maximum = draw(st.none() | st.integers(max(minimum, 1), 5))
-            found.append(ast.Member(types, variable, minimum, maximum, True))
-        else:
-            found.append(ast.Member(types, variable, draw(st.integers(0, 1)), 1))
-    return tuple(found)
+class Patterns:
+    """Draws patterns that the checks accept: every operator in every place where it may stand."""
+
+    def __init__(self, draw: st.DrawFn, schema: Schema, names: list[str]) -> None:
+        self.draw = draw
+        self.schema = schema
+        self.names = names
+
+    def types(self) -> tuple[str, ...]:
+        return tuple(self.draw(st.lists(st.sampled_from(self.schema.type_names), min_size=1, unique=True)))
+
+    def bounds(self) -> tuple[int, int | None]:
+        minimum = self.draw(st.integers(0, 3))
+        return minimum, self.draw(st.none() | st.integers(max(minimum, 1), 5))
+
+    def member(self, several: bool = True) -> ast.Member:
+        if several and self.draw(st.booleans()):
+            return ast.Member(self.types(), self.names.pop(), *self.bounds(), True)
+        return ast.Member(self.types(), self.names.pop(), self.draw(st.integers(0, 1)), 1)
+
+    def plain(self) -> ast.Member:
+        return ast.Member(self.types(), self.names.pop())
+
+    def sure(self, several: bool, depth: int) -> ast.Pattern:
+        """A part that binds at least one event."""
+        if not depth or self.draw(st.booleans()):
+            return self.plain()
+        return ast.Conjunction((self.plain(), self.part(several, depth - 1)))
+
+    def part(self, several: bool, depth: int = 2) -> ast.Pattern:
+        if not depth:
+            return self.member(several)
+        kind = self.draw(
+            st.sampled_from(["member", "member", "AND", "OR", "SEQ", "NEG", "ANY", "ANY[]", "group", "AP"])
+        )
+        match kind:
+            case "AND":
+                return ast.Conjunction((self.part(several, depth - 1), self.member(several)))
+            case "OR":
+                return ast.Disjunction((self.part(several, depth - 1), self.member(several)))
+            case "SEQ":
+                return ast.Sequence((self.member(several), self.part(several, depth - 1)))
+            case "NEG":
+                negation = ast.Negation(self.types(), self.names.pop())
+                return ast.Sequence((self.sure(several, depth - 1), negation, self.member(several), self.plain()))
+            case "ANY":
+                return ast.AnyOf(self.draw(st.integers(1, 2)), (self.plain(), self.plain()))
+            case "AP":
+                return ast.Aperiodic(self.sure(several, depth - 1), self.plain(), self.plain())
+            case "ANY[]" if several:
+                count = self.draw(st.integers(1, 4))
+                distinct = self.draw(
+                    st.none() | st.sampled_from(list(self.schema.attributes(self.schema.type_names[0])))
+                )
+                return ast.AnyOf(count, (ast.Member(self.types(), self.names.pop(), count, count, True),), distinct)
+            case "group" if several:
+                inner = ast.Sequence((self.part(False, depth - 1), self.plain()))
+                if self.draw(st.booleans()):
+                    return ast.Group(inner, self.names.pop(), 0, 1, False)
+                return ast.Group(inner, self.names.pop(), *self.bounds(), True)
+        return self.member(several)
+
+    def whole(self) -> ast.Pattern:
+        match self.draw(st.sampled_from(["SEQ", "SEQ", "part", "PERIODIC", "edge"])):
+            case "part":
+                found = self.part(True)
+                return ast.Sequence((found,)) if isinstance(found, ast.Member | ast.Group) else found
+            case "PERIODIC":
+                return ast.Periodic(self.sure(True, 2), self.draw(st.integers(2**45, 2**60)), self.plain())
+            case "edge":
+                negations = [ast.Negation(self.types(), self.names.pop()) for _ in range(2)]
+                return ast.Sequence((negations[0], self.part(True), negations[1]))
+        return ast.Sequence(tuple(self.part(True) for _ in range(self.draw(st.integers(1, 2)))))
 
 
 INDEXES = st.sampled_from(["first", "last", "position", "relative"])
@@ -59,37 +121,45 @@ DURATIONS = st.integers(0, 2**63 - 1) | st.sampled_from([0, 10**9, 60 * 10**9])
 class Expressions:
     """Draws well typed expressions over the variables of a pattern (plain recursion: fast to draw from)."""
 
-    def __init__(self, draw: st.DrawFn, schema: Schema, pattern: tuple[ast.Member, ...], relative: bool) -> None:
+    def __init__(self, draw: st.DrawFn, schema: Schema, pattern: ast.Pattern, relative: bool) -> None:
         self.draw = draw
         attributes = schema.attributes(schema.type_names[0])
         self.shared = list(attributes)
         self.names = {dtype: [name for name in attributes if attributes[name] == dtype] for dtype in DTYPES}
         self.names["int64"] += ["time", "seq"]
         self.names["string"] += ["type"]
-        self.members = pattern
-        self.repeated = [member.variable for member in pattern if member.repeated]
+        self.positive = positive_leaves(pattern)
+        self.negated = [leaf for leaf in leaves_of(pattern) if leaf.negated]
+        self.leaves = list(self.positive)
+        self.repeated = [leaf.key for leaf in self.positive if leaf.repeated]
+        self.groups = [group.variable for group in groups_of(pattern) if group.repeated]
         self.relative = relative
 
     def pick(self, *choices: str) -> str:
         return self.draw(st.sampled_from(choices))
 
     def attribute(self, *dtypes: str) -> ast.Expr:
-        member = self.draw(st.sampled_from(self.members))
+        leaf = self.draw(st.sampled_from(self.leaves))
+        variable, inner = leaf.key
         name = self.pick(*(name for dtype in dtypes for name in self.names[dtype]))
-        if not member.repeated:
-            return ast.Attribute(member.variable, name)
+        if not leaf.repeated:
+            return ast.Attribute(variable, name, None, inner)
+        if leaf.negated:
+            return ast.Attribute(variable, name, ast.Index("relative"), inner)
         kind = self.draw(INDEXES)
         if kind == "position" or (kind == "relative" and not self.relative):
-            return ast.Attribute(member.variable, name, ast.Index("position", self.draw(st.integers(0, 4))))
+            return ast.Attribute(variable, name, ast.Index("position", self.draw(st.integers(0, 4))), inner)
         offset = self.draw(st.integers(-2, 2)) if kind == "relative" else 0
-        return ast.Attribute(member.variable, name, ast.Index(kind, offset))
+        return ast.Attribute(variable, name, ast.Index(kind, offset), inner)
 
     def aggregate(self) -> ast.Expr:
-        variable = self.pick(*self.repeated)
+        if self.groups and self.draw(st.booleans()):
+            return ast.Aggregate("COUNT", self.pick(*self.groups))
+        variable, inner = self.draw(st.sampled_from(self.repeated))
         name = self.pick(*self.names["int64"], *self.names["float64"])
         if self.draw(st.booleans()):
-            return ast.Aggregate("COUNT", variable, name if self.draw(st.booleans()) else None)
-        return ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), variable, name)
+            return ast.Aggregate("COUNT", variable, name if inner or self.draw(st.booleans()) else None, inner)
+        return ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), variable, name, inner)
 
     def number(self, depth: int = 3) -> ast.Expr:
         forms = ["literal", "duration", "attribute"] + ["aggregate"] * bool(self.repeated)
@@ -142,11 +212,15 @@ class Expressions:
         return tuple(self.draw(st.lists(st.sampled_from(self.shared), min_size=1, max_size=2, unique=True)))
 
     def conjunct(self) -> ast.Expr:
+        # At most one negated variable in a condition.
+        spare = [self.draw(st.sampled_from(self.negated))] if self.negated else []
+        self.leaves = [*self.positive, *spare]
         return self.condition() if self.draw(st.integers(0, 3)) else ast.SameAttributes(self.keys())
 
     def output(self) -> ast.Expr:
         if self.repeated and self.draw(st.booleans()):
-            return ast.AttributeList(self.pick(*self.repeated), self.pick(*self.shared))
+            variable, inner = self.draw(st.sampled_from(self.repeated))
+            return ast.AttributeList(variable, self.pick(*self.shared), inner)
         return self.number() if self.draw(st.booleans()) else self.condition()
 
 
@@ -161,13 +235,16 @@ WINDOWS = st.one_of(
 def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
     """Any query that the checks accept, as the builder could make it."""
     schema = schema or draw(schemas())
-    pattern = draw(members(schema))
+    odd = draw(st.lists(NAMES, max_size=4, unique=True))
+    pattern = Patterns(draw, schema, [f"v{number}_" for number in range(40)] + odd).whole()
+    names = [leaf.name for leaf in leaves_of(pattern)]
+    assume(len(names) == len(set(names)))
     inner, outer = Expressions(draw, schema, pattern, True), Expressions(draw, schema, pattern, False)
     where: ast.Expr | None = None
     for _ in range(draw(st.integers(0, 3))):
         conjunct = inner.conjunct()
         where = conjunct if where is None else ast.Binary("AND", where, conjunct)
-    taken = {member.variable for member in pattern} | {"query", "window_id", "detected_at"}
+    taken = set(names) | {"query", "window_id", "detected_at"}
     returns: list[ast.ReturnItem] = []
     for _ in range(draw(st.integers(0, 2))):
         expression = outer.output()
@@ -176,7 +253,9 @@ def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
             taken.add(name)
             returns.append(ast.ReturnItem(expression, name))
     partition = inner.keys() if draw(st.booleans()) else ()
-    query = Query(draw(NAMES), ast.Sequence(pattern), draw(WINDOWS), where, partition, tuple(returns), schema=schema)
+    timed = isinstance(pattern, ast.Periodic) or any(leaf.negated for leaf in leaves_of(pattern))
+    window = ast.TimeWindow(draw(st.integers(0, 2**63 - 1))) if timed else draw(WINDOWS)
+    query = Query(draw(NAMES), pattern, window, where, partition, tuple(returns), schema=schema)
     return check(query)
 
 
@@ -258,6 +337,22 @@ def test_canonical_query(schema: Schema) -> None:
         "PARTITION BY ID\n"
         "RETURN d.V AS v, COUNT(b[])\n"
     )
+
+
+def test_canonical_patterns(schema: Schema) -> None:
+    query = parse(
+        "pattern seq( neg (A|B) n, and(A a , B+ b[]), or( C c, seq(A? d, B e)), any(2,A f,B g), any(3, A h[] "
+        "distinct ID), (seq(A x, neg C m, B? y, B z)){1,} p[], (or(A u, B v))? o, aperiodic(A j, B{1,3} k[] , C l)) "
+        "within 1h",
+        schema,
+    )
+    assert to_text(query) == (
+        "QUERY query\n"
+        "PATTERN SEQ(NEG (A|B) n, AND(A a, B+ b[]), OR(C c, SEQ(A? d, B e)), ANY(2, A f, B g), ANY(3, A h[] "
+        "DISTINCT ID), (SEQ(A x, NEG C m, B? y, B z))+ p[], (OR(A u, B v))? o, APERIODIC(A j, B{1,3} k[], C l))\n"
+        "WITHIN 1h\n"
+    )
+    assert parse(to_text(query), schema) == query
 
 
 def test_keywords_are_those_of_the_grammar() -> None:

@@ -1,0 +1,309 @@
+"""What a pattern may be: how operators nest, where NEG may stand, names, types and bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastcep.events.units import INT64_MAX, format_duration
+from fastcep.query import ast
+from fastcep.query.patterns import Leaf, groups_of, is_nullable, leaves_of, sub_patterns
+from fastcep.query.printer import pattern_text
+from fastcep.query.source import Problem, Spans, suggest
+from fastcep.query.types import BUILTINS, attribute_dtypes
+
+if TYPE_CHECKING:
+    from fastcep.events import Schema
+
+__all__ = ["MAX_MEMBERS", "OUTPUT_COLUMNS", "check_pattern"]
+
+MAX_MEMBERS = 64
+MAX_TICKS = 1_000_000
+OUTPUT_COLUMNS = ("query", "window_id", "detected_at")
+
+_KEYWORDS = {
+    ast.Sequence: "SEQ", ast.Conjunction: "AND", ast.Disjunction: "OR", ast.AnyOf: "ANY",
+    ast.Aperiodic: "APERIODIC", ast.Periodic: "PERIODIC", ast.Group: "a group",
+}  # fmt: skip
+
+
+def check_pattern(query: ast.Query, spans: Spans) -> None:
+    """Check a query's pattern; `Problem` is the first rule that it breaks.
+
+    Parameters
+    ----------
+    query
+        A query as parsed or built.
+    spans
+        Where the parts of its pattern stand, if it was parsed.
+    """
+    _check_nesting(query.pattern, query, spans)
+    leaves = leaves_of(query.pattern)
+    if len(leaves) > MAX_MEMBERS:
+        raise Problem(
+            f"the pattern has {len(leaves)} members; at most {MAX_MEMBERS} are possible", leaves[MAX_MEMBERS].member
+        )
+    _check_names(query, leaves, spans)
+    for pattern in _walk(query.pattern):
+        if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
+            _check_distinct(pattern, pattern.distinct, query.schema, spans)
+
+
+def _walk(pattern: ast.Pattern) -> list[ast.Pattern]:
+    return [pattern, *(below for part in sub_patterns(pattern) for below in _walk(part))]
+
+
+# ------------------------------------------------------------------------------ nesting
+
+
+def _check_nesting(
+    pattern: ast.Pattern,
+    query: ast.Query,
+    spans: Spans,
+    parent: ast.Pattern | None = None,
+    group: ast.Group | None = None,
+) -> None:
+    """Check a part of the pattern, which stands in ``parent`` and, at any depth, in ``group``."""
+    if group is not None:
+        _check_in_group(pattern, group)
+    match pattern:
+        case ast.Member() | ast.Group():
+            _check_bounds(pattern)
+        case ast.Negation() if not isinstance(parent, ast.Sequence):
+            raise Problem(
+                f"NEG stands only in a SEQ, between its neighbours, not as a part of {_keyword(parent)}; "
+                f"write SEQ(P p, {pattern_text(pattern)}, Q q) there",
+                pattern,
+            )
+        case ast.Sequence():
+            _check_sequence(pattern, query, parent)
+        case ast.Conjunction() | ast.Disjunction() if not pattern.members:
+            word = _keyword(pattern)
+            raise Problem(f"{word}() has no part; expected at least one, such as {word}(A a, B b)", pattern)
+        case ast.AnyOf():
+            _check_any(pattern, spans)
+        case ast.Aperiodic():
+            _check_closing(pattern, pattern.closing)
+        case ast.Periodic():
+            _check_closing(pattern, pattern.closing)
+            _check_periodic(pattern, query, spans, parent)
+    inside = pattern if isinstance(pattern, ast.Group) else group
+    for part in sub_patterns(pattern):
+        _check_nesting(part, query, spans, pattern, inside)
+    # Last: what is wrong inside a part says more than that it may be empty.
+    match pattern:
+        case ast.Group():
+            _need_events(pattern.pattern, f"a round of group {pattern.variable}")
+        case ast.Aperiodic():
+            _need_events(pattern.opening, "the first part of APERIODIC")
+            _need_events(pattern.body, "the second part of APERIODIC")
+        case ast.Periodic():
+            _need_events(pattern.opening, "the first part of PERIODIC")
+
+
+def _keyword(pattern: ast.Pattern | None) -> str:
+    return "the whole pattern" if pattern is None else _KEYWORDS[type(pattern)]
+
+
+def _check_in_group(pattern: ast.Pattern, group: ast.Group) -> None:
+    g = group.variable
+    match pattern:
+        case ast.Group():
+            raise Problem(
+                f"group {pattern.variable} stands in group {g}, and groups in groups are not possible; "
+                f"write the members of {pattern.variable} in {g}, or repeat single variables beside it",
+                pattern,
+            )
+        case ast.Member() if pattern.repeated:
+            raise Problem(
+                f"{pattern.variable} holds several events, which is not possible in group {g}, whose rounds repeat "
+                f"already; write {pattern_text(ast.Member(pattern.types, pattern.variable))} there",
+                pattern,
+            )
+        case ast.AnyOf() if any(member.repeated for member in pattern.members):
+            raise Problem(
+                f"ANY of one variable holds several events, which is not possible in group {g}; "
+                "list single members, as in ANY(2, A a, B b, C c)",
+                pattern,
+            )
+
+
+def _need_events(part: ast.Pattern, what: str) -> None:
+    if is_nullable(part):
+        raise Problem(
+            f"{what} may be empty, but must hold at least one event; "
+            "take ? or * from one of its members, or raise its lower bound to 1",
+            part,
+        )
+
+
+def _check_sequence(pattern: ast.Sequence, query: ast.Query, parent: ast.Pattern | None) -> None:
+    parts = pattern.members
+    if not parts:
+        raise Problem("SEQ() has no member; expected at least one, such as SEQ(A a, B b)", pattern)
+    if all(isinstance(part, ast.Negation) for part in parts):
+        raise Problem("SEQ of NEG alone can match no event; add a member that must come, as in SEQ(A a, …)", pattern)
+    for number, part in enumerate(parts):
+        if not isinstance(part, ast.Negation):
+            continue
+        for side, neighbours in (("before", parts[:number]), ("after", parts[number + 1 :])):
+            if all(map(is_nullable, neighbours)):
+                _check_edge(part, side, neighbours, query, parent)
+
+
+def _check_edge(
+    part: ast.Negation, side: str, neighbours: tuple[ast.Pattern, ...], query: ast.Query, parent: ast.Pattern | None
+) -> None:
+    empty = any(not isinstance(neighbour, ast.Negation) for neighbour in neighbours)
+    found = f"all that stands {side} {pattern_text(part)} may be empty" if empty else (
+        f"nothing stands {side} {pattern_text(part)}"
+    )  # fmt: skip
+    if parent is not None:
+        raise Problem(
+            f"{found} in its SEQ, which is not the whole pattern, so it is not said where it {_ENDS[side]}; "
+            f"add a member {side} it that must come, or move it to the outermost SEQ",
+            part,
+        )
+    if not isinstance(query.window, ast.TimeWindow):
+        raise Problem(
+            f"{found}, so it {_ENDS[side]} with the window, which must be a time; write WITHIN 5min, "
+            f"or add a member {side} it that must come",
+            part,
+        )
+
+
+_ENDS = {"before": "begins", "after": "ends"}
+
+
+def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
+    members, count = pattern.members, pattern.count
+    place = spans.of(pattern, "count")
+    if not members:
+        raise Problem("ANY has no member; expected at least one, such as ANY(2, A a, B b, C c)", pattern)
+    if not 1 <= count <= INT64_MAX:
+        raise Problem(f"ANY({count}, …) binds no event; expected a number from 1", place)
+    several = [member for member in members if member.repeated]
+    if several and len(members) > 1:
+        x = several[0].variable
+        raise Problem(
+            f"{x}[] stands beside other members of ANY; write ANY(n, T {x}[]) with it alone, or {x} without []",
+            several[0],
+        )
+    for member in members:
+        wanted = (count, count) if member.repeated else (1, 1)
+        if (member.minimum, member.maximum) != wanted:
+            raise Problem(
+                "ANY takes members without ?, + or other bounds, as its number says how many; write "
+                f"{pattern_text(ast.Member(member.types, member.variable))}, or several events of one variable "
+                f"as ANY(n, T {member.variable}[])",
+                member,
+            )
+    if not several:
+        if count > len(members):
+            raise Problem(
+                f"ANY({count}, …) lists {len(members)} member{'s'[: len(members) > 1]}, so it cannot bind {count}; "
+                f"write a number up to {len(members)}, or list more",
+                place,
+            )
+        if pattern.distinct is not None:
+            raise Problem(
+                "DISTINCT needs one variable of several events, as in ANY(3, T x[] DISTINCT a); "
+                "between single variables write conditions such as a.v != b.v",
+                spans.of(pattern, "distinct"),
+            )
+
+
+def _check_closing(pattern: ast.Aperiodic | ast.Periodic, closing: ast.Pattern) -> None:
+    plain = isinstance(closing, ast.Member) and (closing.minimum, closing.maximum, closing.repeated) == (1, 1, False)
+    if not plain:
+        raise Problem(
+            f"the last part of {_keyword(pattern)} is the event that ends it, written T x, and cannot be "
+            f"{pattern_text(closing)}; for several types write (A|B) x",
+            closing,
+        )
+
+
+def _check_periodic(pattern: ast.Periodic, query: ast.Query, spans: Spans, parent: ast.Pattern | None) -> None:
+    if parent is not None:
+        raise Problem(
+            f"PERIODIC reports ticks, not events, so it can only be the whole pattern, not a part of "
+            f"{_keyword(parent)}; write PATTERN PERIODIC(…)",
+            pattern,
+        )
+    place = spans.of(pattern, "every")
+    if not 1 <= pattern.nanoseconds <= INT64_MAX:
+        raise Problem(
+            f"PERIODIC every {format_duration(pattern.nanoseconds)} has no next tick; expected at least 1ns", place
+        )
+    if not isinstance(query.window, ast.TimeWindow):
+        raise Problem("PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h", pattern)
+    ticks = query.window.nanoseconds // pattern.nanoseconds
+    if ticks > MAX_TICKS:
+        raise Problem(
+            f"PERIODIC every {format_duration(pattern.nanoseconds)} ticks {ticks} times in "
+            f"{format_duration(query.window.nanoseconds)}; at most {MAX_TICKS} are possible, so tick less often or "
+            "shorten WITHIN",
+            place,
+        )
+
+
+# ------------------------------------------------------------------- names, types, bounds
+
+
+def _check_names(query: ast.Query, leaves: tuple[Leaf, ...], spans: Spans) -> None:
+    seen: set[str] = set()
+    columns = {leaf.name: leaf for leaf in leaves if leaf.group is not None}
+    for leaf in leaves:
+        member = leaf.member
+        for position, name in enumerate(member.types):
+            place = spans.of(member, "type", position)
+            _check_type(name, query.schema, place)
+            if name in member.types[:position]:
+                raise Problem(f"the union names '{name}' twice; keep one", place)
+        place = spans.of(member, "variable")
+        _check_variable(member.variable, seen, place)
+        if not leaf.negated and leaf.name in OUTPUT_COLUMNS:
+            raise Problem(f"variable '{leaf.name}' has the name of an output column; choose another", place)
+        other = columns.get(leaf.name)
+        if other is not None and leaf.group is None:
+            raise Problem(
+                f"variable '{leaf.name}' has the name of {other.member.variable} in group {other.key[0]}, as the "
+                "output calls it; choose another",
+                place,
+            )
+        seen.add(member.variable)
+    for group in groups_of(query.pattern):
+        _check_variable(group.variable, seen, spans.of(group, "variable"))
+        seen.add(group.variable)
+
+
+def _check_type(name: str, schema: Schema, place: ast.Span | None) -> None:
+    if name not in schema.type_names:
+        raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared are')}", place)
+
+
+def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
+    if name == "i":
+        raise Problem("'i' is no name for a variable, because it is the index in x[i]; choose another", place)
+    if not name:
+        raise Problem("a variable's name cannot be empty", place)
+    if name in seen:
+        raise Problem(f"variable '{name}' stands twice in the pattern; give each member its own", place)
+
+
+def _check_bounds(part: ast.Member | ast.Group) -> None:
+    low, high = part.minimum, part.maximum
+    if high is not None and (high < 1 or low > high or high > INT64_MAX):
+        raise Problem(f"{{{low},{high}}} is no quantifier; expected 0 <= m <= n and n >= 1", part)
+    if not 0 <= low <= INT64_MAX or (not part.repeated and (high != 1 or low > 1)):
+        raise Problem(f"{{{low},{high}}} does not fit {part.variable}", part)
+
+
+def _check_distinct(pattern: ast.AnyOf, name: str, schema: Schema, spans: Spans) -> None:
+    (member,) = pattern.members
+    known = [*attribute_dtypes(schema, member.types), *BUILTINS]
+    if name not in known:
+        owner = " | ".join(member.types)
+        raise Problem(
+            f"unknown attribute '{name}' of {owner} behind DISTINCT{suggest(name, known, 'it has')}",
+            spans.of(pattern, "distinct"),
+        )

@@ -1,0 +1,147 @@
+"""Groups of built queries, ``(pattern)+ g[]`` and the like, and the terms of the variables inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fastcep.events.schema import Schema
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+from fastcep.query.source import suggest
+from fastcep.query.terms import Term
+from fastcep.query.variables import Element, IndexTerm, ListTerms, first, index_of, last, whole
+
+__all__ = ["InnerVariable", "OptionalGroup", "RepeatedGroup", "Round", "Ungrouped"]
+
+
+class _Grouped:
+    """What has the variables of a group: by dot, or by ``g["a"]`` where Python or a method has the name."""
+
+    __slots__ = ("_pattern", "_schema")
+
+    def __init__(self, schema: Schema, pattern: ast.Group) -> None:
+        self._schema = schema
+        self._pattern = pattern
+
+    def _inner(self, name: str) -> ast.Member:
+        known = {leaf.member.variable: leaf.member for leaf in leaves_of(self._pattern)}
+        if name not in known:
+            g = self._pattern.variable
+            raise AttributeError(f"unknown variable '{name}' of group {g}{suggest(name, known, 'it has')}")
+        return known[name]
+
+    def _element(self, name: str, index: ast.Index | None) -> Element:
+        return Element(self._schema, self._inner(name), index, self._pattern.variable)
+
+
+class InnerVariable(ListTerms):
+    """A variable of a repeated group over all rounds, ``g.a``: aggregates such as ``g.a.sum("x")``, and the list."""
+
+    __slots__ = ()
+
+    def count(self, name: str) -> Term:
+        """Count the rounds in which the attribute is not null."""
+        return self._aggregate("COUNT", name)
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__") or name in ListTerms.__slots__:
+            raise AttributeError(name)
+        g, a = self._group, self._member.variable
+        raise AttributeError(
+            f"{g} holds several rounds; write {g}[i].{a}.{name}, {g}.first.{a}.{name}, {g}.last.{a}.{name}, "
+            f'or an aggregate such as {g}.{a}.sum("{name}")'
+        )
+
+
+class Round(_Grouped):
+    """One round of a repeated group, such as ``g[i]``; its variables are elements, ``g[i].a.x``."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, schema: Schema, pattern: ast.Group, index: ast.Index) -> None:
+        super().__init__(schema, pattern)
+        self._index = index
+
+    def __getitem__(self, name: str) -> Element:
+        return self._element(name, self._index)
+
+    def __getattr__(self, name: str) -> Element:
+        if name.startswith("__") or name in ("_index", *_Grouped.__slots__):
+            raise AttributeError(name)
+        return self[name]
+
+
+class RepeatedGroup(_Grouped):
+    """A group of several rounds: a round by index, and its variables over all rounds by name."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: int | IndexTerm) -> Round:
+        """Give a round: ``g[i]``, ``g[i + 1]``, ``g[0]``, ``g[first]``, ``g[last]``."""
+        return Round(self._schema, self._pattern, index_of(index))
+
+    @property
+    def first(self) -> Round:
+        """The first round."""
+        return self[first]
+
+    @property
+    def last(self) -> Round:
+        """The last round."""
+        return self[last]
+
+    def count(self) -> Term:
+        """Count the rounds."""
+        return Term(ast.Aggregate("COUNT", self._pattern.variable))
+
+    def inner(self, name: str) -> InnerVariable:
+        """Give a variable over all rounds, where ``g.name`` does not do."""
+        return InnerVariable(self._schema, self._inner(name), self._pattern.variable)
+
+    def __getattr__(self, name: str) -> InnerVariable:
+        if name.startswith("__") or name in _Grouped.__slots__:
+            raise AttributeError(name)
+        return self.inner(name)
+
+
+class OptionalGroup(_Grouped):
+    """A group of one round or none, ``(pattern)? g``; its variables are ``g.a``."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Element:
+        if not isinstance(name, str):
+            g = self._pattern.variable
+            raise TypeError(f"{g} holds one round and has no index; make it plus() or star() to hold several")
+        return self._element(name, None)
+
+    def __getattr__(self, name: str) -> Element:
+        if name.startswith("__") or name in _Grouped.__slots__:
+            raise AttributeError(name)
+        return self[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Ungrouped:
+    """A group that is not said to repeat yet: `plus`, `star`, `times` or `optional` make it a part of a pattern."""
+
+    schema: Schema
+    group: ast.Group
+
+    def plus(self) -> RepeatedGroup:
+        """Make it one round or more, ``(pattern)+ g[]``."""
+        return self.times(1)
+
+    def star(self) -> RepeatedGroup:
+        """Make it any number of rounds, ``(pattern)* g[]``."""
+        return self.times(0)
+
+    def times(self, minimum: int, maximum: int | None = None) -> RepeatedGroup:
+        """Make it ``minimum`` to ``maximum`` rounds (None: any number), ``(pattern){m,n} g[]``."""
+        minimum = whole(minimum, "times()")
+        maximum = None if maximum is None else whole(maximum, "times()")
+        return RepeatedGroup(self.schema, replace(self.group, minimum=minimum, maximum=maximum, repeated=True))
+
+    def optional(self) -> OptionalGroup:
+        """Make it one round or none, ``(pattern)? g``."""
+        return OptionalGroup(self.schema, replace(self.group, minimum=0, maximum=1, repeated=False))

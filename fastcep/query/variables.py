@@ -1,0 +1,234 @@
+"""Variables of built queries: what a pattern is made of, and the terms that their attributes give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fastcep.errors import ValidationError
+from fastcep.events.schema import Schema
+from fastcep.query import ast
+from fastcep.query.source import suggest
+from fastcep.query.terms import Term
+from fastcep.query.types import BUILTINS, attribute_dtypes
+
+__all__ = [
+    "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "Variable", "first", "i", "index_of", "last",
+    "whole",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTerm:
+    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`."""
+
+    index: ast.Index
+
+    def __add__(self, offset: int) -> IndexTerm:
+        if self.index.kind != "relative":
+            raise TypeError(f"[{self.index.kind}] takes no offset; only i does, as in b[i + 1]")
+        return IndexTerm(ast.Index("relative", self.index.offset + offset))
+
+    def __sub__(self, offset: int) -> IndexTerm:
+        return self + -offset
+
+
+i = IndexTerm(ast.Index("relative"))
+first = IndexTerm(ast.Index("first"))
+last = IndexTerm(ast.Index("last"))
+
+
+def index_of(index: object) -> ast.Index:
+    """Give the node of an index; TypeError if it is none."""
+    if isinstance(index, IndexTerm):
+        return index.index
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        raise TypeError(f"the index {index!r} is none; expected i, i + 1, first, last or a number from 0")
+    return ast.Index("position", index)
+
+
+def whole(value: object, where: str) -> int:
+    """Give a whole number; ValidationError if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValidationError(f"found {value!r} in {where}, expected a whole number")
+    return value
+
+
+class _Bound:
+    """What is common to variables and elements: attributes by dot, or by ``x["name"]`` where Python has other plans."""
+
+    __slots__ = ("_group", "_index", "_member", "_schema")
+
+    def __init__(
+        self, schema: Schema, member: ast.Member, index: ast.Index | None = None, group: str | None = None
+    ) -> None:
+        self._schema = schema
+        self._member = member
+        self._index = index
+        self._group = group
+
+    def _attribute(self, name: str) -> Term:
+        known = [*attribute_dtypes(self._schema, self._member.types), *BUILTINS]
+        if name not in known:
+            owner = " | ".join(self._member.types)
+            raise AttributeError(f"unknown attribute '{name}' of {owner}{suggest(name, known, 'it has')}")
+        x = self._member.variable
+        if self._group is None:
+            return Term(ast.Attribute(x, name, self._index))
+        return Term(ast.Attribute(self._group, name, self._index, x))
+
+    def __getitem__(self, name: str) -> Term:
+        if not isinstance(name, str):
+            x = self._member.variable
+            raise TypeError(f"{x} holds one event and has no index; make it {x} = {x}.plus() to hold several")
+        return self._attribute(name)
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__") or name in _Bound.__slots__:
+            raise AttributeError(name)
+        return self._attribute(name)
+
+
+class Element(_Bound):
+    """One element of a repeated variable, such as ``b[i]``; its attributes are terms."""
+
+    __slots__ = ()
+
+
+class Variable(_Bound):
+    """A variable that holds one event; its attributes are terms.
+
+    An attribute that has the name of a method here is reached as ``x["name"]``.
+    """
+
+    __slots__ = ()
+
+    def plus(self) -> Repeated:
+        """Make it one event or more, ``T+ x[]``."""
+        return self.times(1)
+
+    def star(self) -> Repeated:
+        """Make it any number of events, ``T* x[]``."""
+        return self.times(0)
+
+    def times(self, minimum: int, maximum: int | None = None) -> Repeated:
+        """Make it ``minimum`` to ``maximum`` events (None: any number), ``T{m,n} x[]``."""
+        minimum = whole(minimum, "times()")
+        maximum = None if maximum is None else whole(maximum, "times()")
+        return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
+
+    def optional(self) -> Variable:
+        """Make it one event or none, ``T? x``."""
+        return Variable(self._schema, replace(self._member, minimum=0))
+
+    def several(self) -> Several:
+        """Make it several events, as many as `any_of` says, ``T x[]`` in ``ANY(n, T x[])``."""
+        return Several(self._schema, replace(self._member, maximum=None, repeated=True))
+
+    def negated(self) -> Negated:
+        """Make it events that must not come, ``NEG T x``, as a part of `seq`."""
+        return Negated(self._schema, self._member)
+
+    @property
+    def _pattern(self) -> ast.Pattern:
+        return self._member
+
+
+class Negated(_Bound):
+    """A variable for events that must not come; conditions on its attributes say which."""
+
+    __slots__ = ()
+
+    @property
+    def _pattern(self) -> ast.Pattern:
+        return ast.Negation(self._member.types, self._member.variable)
+
+
+class ListTerms:
+    """What is common to variables that hold several events: aggregates, and the list itself."""
+
+    __slots__ = ("_group", "_member", "_schema")
+
+    def __init__(self, schema: Schema, member: ast.Member, group: str | None = None) -> None:
+        self._schema = schema
+        self._member = member
+        self._group = group
+
+    def values(self, name: str) -> Term:
+        """Give the list of an attribute over all elements, for `Builder.returns`."""
+        return Term(ast.AttributeList(*self._named(name)))
+
+    def sum(self, name: str) -> Term:
+        """Add an attribute up over all elements."""
+        return self._aggregate("SUM", name)
+
+    def avg(self, name: str) -> Term:
+        """Give the mean of an attribute."""
+        return self._aggregate("AVG", name)
+
+    def min(self, name: str) -> Term:
+        """Give the least value of an attribute."""
+        return self._aggregate("MIN", name)
+
+    def max(self, name: str) -> Term:
+        """Give the greatest value of an attribute."""
+        return self._aggregate("MAX", name)
+
+    def stddev(self, name: str) -> Term:
+        """Give the sample's standard deviation of an attribute."""
+        return self._aggregate("STDDEV", name)
+
+    def _aggregate(self, function: str, name: str) -> Term:
+        return Term(ast.Aggregate(function, *self._named(name)))
+
+    def _named(self, name: str) -> tuple[str, str, str | None]:
+        """Variable, attribute and inner variable, as nodes have them."""
+        _Bound(self._schema, self._member)._attribute(name)
+        x = self._member.variable
+        return (x, name, None) if self._group is None else (self._group, name, x)
+
+
+class Repeated(ListTerms):
+    """A variable that holds several events: elements by index, and aggregates over all of them."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: int | IndexTerm) -> Element:
+        """Give an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
+        return Element(self._schema, self._member, index_of(index))
+
+    @property
+    def first(self) -> Element:
+        """The first element."""
+        return self[first]
+
+    @property
+    def last(self) -> Element:
+        """The last element."""
+        return self[last]
+
+    def count(self, name: str | None = None) -> Term:
+        """Count the elements, or those whose attribute is not null."""
+        return Term(ast.Aggregate("COUNT", self._member.variable)) if name is None else self._aggregate("COUNT", name)
+
+    @property
+    def _pattern(self) -> ast.Pattern:
+        return self._member
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__") or name in ListTerms.__slots__:
+            raise AttributeError(name)
+        x = self._member.variable
+        raise AttributeError(f"{x} holds several events; write {x}[i].{name}, {x}.first.{name}, {x}.last.{name} …")
+
+
+class Several(Repeated):
+    """A variable of `any_of`, which says how many events it holds."""
+
+    __slots__ = ()
+
+
+def _variable(schema: Schema, type_name: str, variable: str) -> Variable:
+    return Variable(schema, ast.Member((type_name,), variable))
+
+
+Schema._variable_factory = staticmethod(_variable)
