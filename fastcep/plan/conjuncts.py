@@ -110,13 +110,14 @@ def _negated(variable: int, places: Automaton) -> bool:
 
 
 def _guards(leaf: Op, places: Automaton) -> list[Op]:
-    """What must be there for one mention to mean anything: the element, or the round with the variable bound."""
-    if leaf.name != "q" or leaf.data[0] not in ("first", "last", "at"):
+    """What must be there for one mention to mean anything: the element, or a round that binds the variable."""
+    if leaf.name != "q" or leaf.data[0] in ("count", "known"):
         return []
     kind, member, extra, _ = leaf.data
     group = places.chain[member]
     if group >= 0 and places.leaves[member].optional:
-        return [quantity(f"has_{kind}", "b", member, extra)]
+        named = kind in ("first", "last", "at")
+        return [quantity(f"has_{kind}", "b", member, extra) if named else is_bound(member)]
     if kind != "at":
         return []
     return [Op("lt_i", "b", (const(extra, "i"), count(member if group < 0 else group)))]
