@@ -1,0 +1,252 @@
+"""Every refusal of the operators: its whole message and the stretch of text that it underlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastcep.errors import ParseError
+from fastcep.events import Schema
+from fastcep.query import parse
+
+
+def refuse(text: str, schema: Schema) -> tuple[str, str]:
+    """Message, and the text underlined."""
+    with pytest.raises(ParseError) as caught:
+        parse(text, schema)
+    error = caught.value
+    assert error.line == 1 and error.column is not None
+    at = error.column - 1
+    marker = " " * at + "^" * error.length
+    assert str(error) == f"query:1:{error.column}: {error.message}\n  {text}\n  {marker}"
+    return error.message, text[at : at + error.length]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("SEQ(AND(NEG A a, B b)) WITHIN 1h",
+         "NEG stands only in a SEQ, between its neighbours, not as a part of AND; write SEQ(P p, NEG A a, Q q) "
+         "there", "NEG A a"),
+        ("OR(A a, NEG B b) WITHIN 1h",
+         "NEG stands only in a SEQ, between its neighbours, not as a part of OR; write SEQ(P p, NEG B b, Q q) "
+         "there", "NEG B b"),
+        ("APERIODIC(A a, NEG B b, C c) WITHIN 1h",
+         "NEG stands only in a SEQ, between its neighbours, not as a part of APERIODIC; write SEQ(P p, NEG B b, Q "
+         "q) there", "NEG B b"),
+        ("PERIODIC(NEG A a, 1s, C c) WITHIN 1h",
+         "NEG stands only in a SEQ, between its neighbours, not as a part of PERIODIC; write SEQ(P p, NEG A a, Q "
+         "q) there", "NEG A a"),
+        ("SEQ(A a, SEQ(B? b, NEG C c, A d)) WITHIN 1h",
+         "all that stands before NEG C c may be empty in its SEQ, which is not the whole pattern, so it is not "
+         "said where it begins; add a member before it that must come, or move it to the outermost SEQ", "NEG C c"),
+        ("SEQ(A a, SEQ(NEG C n, B b)) WITHIN 1h",
+         "nothing stands before NEG C n in its SEQ, which is not the whole pattern, so it is not said where it "
+         "begins; add a member before it that must come, or move it to the outermost SEQ", "NEG C n"),
+        ("OR(A a, SEQ(B b, NEG C n)) WITHIN 1h",
+         "nothing stands after NEG C n in its SEQ, which is not the whole pattern, so it is not said where it "
+         "ends; add a member after it that must come, or move it to the outermost SEQ", "NEG C n"),
+        ("SEQ(A a, (SEQ(A x, NEG B y))+ g[]) WITHIN 1h",
+         "nothing stands after NEG B y in its SEQ, which is not the whole pattern, so it is not said where it "
+         "ends; add a member after it that must come, or move it to the outermost SEQ", "NEG B y"),
+        ("SEQ(A a, NEG B b) WITHIN 5 EVENTS",
+         "nothing stands after NEG B b, so it ends with the window, which must be a time; write WITHIN 5min, or "
+         "add a member after it that must come", "NEG B b"),
+        ("SEQ(B? a, NEG B b, C c) WITHIN UNBOUNDED",
+         "all that stands before NEG B b may be empty, so it begins with the window, which must be a time; write "
+         "WITHIN 5min, or add a member before it that must come", "NEG B b"),
+        ("SEQ(NEG A a, NEG B b) WITHIN 1h",
+         "SEQ of NEG alone can match no event; add a member that must come, as in SEQ(A a, …)",
+         "SEQ(NEG A a, NEG B b)"),
+        ("SEQ((SEQ(A a, (SEQ(A x))+ h[]))+ g[]) WITHIN 1h",
+         "group h stands in group g, and groups in groups are not possible; write the members of h in g, or "
+         "repeat single variables beside it", "(SEQ(A x))+ h[]"),
+        ("SEQ((SEQ(A a, A+ x[]))+ g[]) WITHIN 1h",
+         "x holds several events, which is not possible in group g, whose rounds repeat already; write A x "
+         "there", "A+ x[]"),
+        ("SEQ((AND(A a, ANY(2, A x[])))? g) WITHIN 1h",
+         "ANY of one variable holds several events, which is not possible in group g; list single members, as in "
+         "ANY(2, A a, B b, C c)", "ANY(2, A x[])"),
+        ("SEQ((PERIODIC(A a, 5s, C x))+ g[]) WITHIN 1h",
+         "PERIODIC reports ticks, not events, so it can only be the whole pattern, not a part of a group; write "
+         "PATTERN PERIODIC(…)", "PERIODIC(A a, 5s, C x)"),
+        ("SEQ((SEQ(A? a, B? b))+ g[]) WITHIN 1h",
+         "a round of group g may be empty, but must hold at least one event; take ? or * from one of its members, "
+         "or raise its lower bound to 1", "SEQ(A? a, B? b)"),
+        ("SEQ((OR(A a, SEQ(B? b)))? g) WITHIN 1h",
+         "a round of group g may be empty, but must hold at least one event; take ? or * from one of its members, "
+         "or raise its lower bound to 1", "OR(A a, SEQ(B? b))"),
+        ("SEQ((SEQ(A x))+ g) WITHIN 1h", "g holds several rounds, so it is written g[]", "g"),
+        ("SEQ((SEQ(A x))? g[]) WITHIN 1h",
+         "g holds one round at most, so it has no []; write g, or )* g[] for several", "g"),
+        ("SEQ((SEQ(A x)){2} g[]) WITHIN 1h",
+         "{2} is no quantifier; write {2,2} for exactly 2 rounds, or {0,2} with COUNT(x[]) IN {0, 2} for all or "
+         "nothing", "{2}"),
+        ("SEQ((SEQ(A x)){3,2} g[]) WITHIN 1h", "{3,2} has its bounds the wrong way round; write {2,3}", "{3,2}"),
+        ("SEQ((SEQ(A x)){0,0} g[]) WITHIN 1h", "{0,0} holds no round; the upper bound must be at least 1", "{0,0}"),
+        ("SEQ(A a, PERIODIC(B b, 5s, C c)) WITHIN 1h",
+         "PERIODIC reports ticks, not events, so it can only be the whole pattern, not a part of SEQ; write "
+         "PATTERN PERIODIC(…)", "PERIODIC(B b, 5s, C c)"),
+        ("PERIODIC(A a, 0s, C c) WITHIN 1h", "PERIODIC every 0ns has no next tick; expected at least 1ns", "0s"),
+        ("PERIODIC(A a, 1us, C c) WITHIN 1h",
+         "PERIODIC every 1us ticks 3600000000 times in 1h; at most 1000000 are possible, so tick less often or "
+         "shorten WITHIN", "1us"),
+        ("PERIODIC(A a, 1s, C c) WITHIN 5 EVENTS",
+         "PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h", "PERIODIC(A a, 1s, C c)"),
+        ("PERIODIC(A? a, 1s, C c) WITHIN 1h",
+         "the first part of PERIODIC may be empty, but must hold at least one event; take ? or * from one of its "
+         "members, or raise its lower bound to 1", "A? a"),
+        ("PERIODIC(A a, 1s, C? c) WITHIN 1h",
+         "the last part of PERIODIC is the event that ends it, written T x, and cannot be C? c; for several types "
+         "write (A|B) x", "C? c"),
+        ("PERIODIC(A a, 1s, SEQ(C c)) WITHIN 1h",
+         "the last part of PERIODIC is the event that ends it, written T x, and cannot be SEQ(C c); for several "
+         "types write (A|B) x", "SEQ(C c)"),
+        ("APERIODIC(A? a, B b, C c) WITHIN 1h",
+         "the first part of APERIODIC may be empty, but must hold at least one event; take ? or * from one of its "
+         "members, or raise its lower bound to 1", "A? a"),
+        ("APERIODIC(A a, B* b[], C c) WITHIN 1h",
+         "the second part of APERIODIC may be empty, but must hold at least one event; take ? or * from one of "
+         "its members, or raise its lower bound to 1", "B* b[]"),
+        ("APERIODIC(A a, B b, C+ c[]) WITHIN 1h",
+         "the last part of APERIODIC is the event that ends it, written T x, and cannot be C+ c[]; for several "
+         "types write (A|B) x", "C+ c[]"),
+        ("APERIODIC(A a, B b, NEG C c) WITHIN 1h",
+         "the last part of APERIODIC is the event that ends it, written T x, and cannot be NEG C c; for several "
+         "types write (A|B) x", "NEG C c"),
+        ("ANY(0, A a) WITHIN 1h", "ANY(0, …) binds no event; expected a number from 1", "0"),
+        ("ANY(3, A a, B b) WITHIN 1h",
+         "ANY(3, …) lists 2 members, so it cannot bind 3; write a number up to 2, or list more", "3"),
+        ("ANY(2, A a) WITHIN 1h",
+         "ANY(2, …) lists 1 member, so it cannot bind 2; write a number up to 1, or list more", "2"),
+        ("ANY(2, A? a, B b) WITHIN 1h",
+         "ANY takes members without ?, + or other bounds, as its number says how many; write A a, or ANY(n, A "
+         "a[]) for n events of one variable", "?"),
+        ("ANY(2, A+ a[] DISTINCT ID) WITHIN 1h",
+         "ANY takes members without ?, + or other bounds, as its number says how many; write A a, or ANY(n, A "
+         "a[]) for n events of one variable", "+"),
+        ("ANY(2, A a[], B b) WITHIN 1h",
+         "a[] stands beside other members of ANY; write ANY(n, T a[]) with it alone, or a without []", "A a[]"),
+        ("ANY(2, A a, B b DISTINCT ID) WITHIN 1h",
+         "DISTINCT needs one variable of several events, as in ANY(3, T x[] DISTINCT a); between single variables "
+         "write conditions such as a.v != b.v", "ID"),
+        ("ANY(2, A a[] DISTINCT IDD) WITHIN 1h",
+         "unknown attribute 'IDD' of A behind DISTINCT; did you mean 'ID'?", "IDD"),
+        ("ANY(2, (A|C) a[] DISTINCT name) WITHIN 1h",
+         "unknown attribute 'name' of A | C behind DISTINCT; it has ID, time, seq, type", "name"),
+        ("ANY(1, A a DISTINCT ID, B b DISTINCT ID) WITHIN 1h", "DISTINCT stands twice; keep one", "ID"),
+        ("SEQ(A a, (SEQ(B b, A a))+ g[]) WITHIN 1h",
+         "variable 'a' stands twice in the pattern; give each member its own", "a"),
+        ("SEQ(A a, (SEQ(A x))+ a[]) WITHIN 1h",
+         "variable 'a' stands twice in the pattern; give each member its own", "a"),
+        ("SEQ(A a, NEG B a, C c) WITHIN 1h",
+         "variable 'a' stands twice in the pattern; give each member its own", "a"),
+        ("SEQ(A a, NEG Bb n, C c) WITHIN 1h", "unknown event type 'Bb'; did you mean 'B'?", "Bb"),
+        ('SEQ(A "g.x", (SEQ(A x))+ g[]) WITHIN 1h',
+         "variable 'g.x' has the name of x in group g, as the output calls it; choose another", '"g.x"'),
+        ("SEQ((SEQ(A i))+ g[]) WITHIN 1h",
+         "'i' is no name for a variable, because it is the index in x[i]; choose another", "i"),
+        ("SEQ((SEQ(A a))+ i[]) WITHIN 1h",
+         "'i' is no name for a variable, because it is the index in x[i]; choose another", "i"),
+        ("SEQ(A a, NEG BikeTrip n, B b) WHERE [ID] WITHIN 1h",
+         "[…] needs 'ID' in every type of the pattern, but BikeTrip has no such attribute; it has bike, start, "
+         "end", "[ID]"),
+        ("APERIODIC(A a, B b, BikeTrip c) WITHIN 1h PARTITION BY ID",
+         "PARTITION BY needs 'ID' in every type of the pattern, but BikeTrip has no such attribute; it has bike, "
+         "start, end", "ID"),
+        ('SEQ((SEQ(A a))+ g[]) WITHIN 1h RETURN COUNT(g[]) AS "g.a"',
+         "the output column 'g.a' has the name of a variable; choose another with AS", '"g.a"'),
+    ],
+)  # fmt: skip
+def test_patterns(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"PATTERN {text}", schema) == (message, marked)
+
+
+PATTERN = "PATTERN SEQ(A a, NEG B n, (SEQ(A x, NEG C m, B y))+ g[], (SEQ(A u))? o, A+ k[])"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("x.V = 1", "x is a variable of group g; write g[i].x.V", "x.V"),
+        ("x[first].V = 1", "x is a variable of group g; write g[first].x.V", "x[first].V"),
+        ("SUM(x[].V) = 1", "x is a variable of group g; write SUM(g[].x.V)", "SUM(x[].V)"),
+        ("COUNT(x[]) = 1", "x is a variable of group g; write COUNT(g[].x.time)", "COUNT(x[])"),
+        ("u.V = 1", "u is a variable of group o; write o.u.V", "u.V"),
+        ("MAX(u[].V) = 1", "u is a variable of group o; write o.u.V", "MAX(u[].V)"),
+        ("g.V = 1", "g is a group; name one of its variables (x, m, y), as in g[i].x.V", "g.V"),
+        ("g[i].V = 1", "g is a group; name one of its variables (x, m, y), as in g[i].x.V", "g[i].V"),
+        ("g[i].x = 1", "g[i].x stands for an event of the group, not a value; write g[i].x.attribute", "g[i].x"),
+        ("g.x.V = 1",
+         "g holds several rounds; write g[i].x.V (every one), g[first].x.V, g[last].x.V, g[0].x.V or an aggregate "
+         "such as MAX(g[].x.V)", "g.x.V"),
+        ("g[].x.V = 1",
+         "the list g[].x.V stands only in an aggregate such as MAX(g[].x.V), or alone in RETURN", "g[].x.V"),
+        ("SUM(g[].x) = 1",
+         "g[].x stands for an event of the group, not a value; write SUM(g[].x.attribute)", "SUM(g[].x)"),
+        ("SUM(g[].V) = 1", "g is a group; name one of its variables (x, m, y), as in SUM(g[].x.V)", "SUM(g[].V)"),
+        ("COUNT(g[].x) = 1",
+         "g[].x stands for an event of the group, not a value; write COUNT(g[].x.attribute)", "COUNT(g[].x)"),
+        ("SUM(g[]) = 1", "SUM needs an attribute; write SUM(g[].attribute)", "g[]"),
+        ("g[i].z.V = 1", "unknown variable 'z' of group g; it has x, m, y", "g[i].z.V"),
+        ("a.b.V = 1", "a is a variable, not a group, and has no 'b' inside; write a.V", "a.b.V"),
+        ("k[i].b.V = 1", "k is a variable, not a group, and has no 'b' inside; write k[i].V", "k[i].b.V"),
+        ("o[i].u.V = 1", "o holds one round and has no index; write o.u.V", "o[i].u.V"),
+        ("COUNT(o[]) = 1", "o holds one round, not a list; write a condition without COUNT", "COUNT(o[])"),
+        ("SUM(o[].u.V) = 1", "o holds one round, not a list; write o.u.V", "SUM(o[].u.V)"),
+        ("o.V = 1", "o is a group; name one of its variables (u), as in o.u.V", "o.V"),
+        ("n.V = 1 OR g[i].m.V = 2",
+         "n.V and g[i].m.V are of two negated variables, and a condition can speak of one only, as neither is in "
+         "the match; write a condition for each, joined by AND", "g[i].m.V"),
+        ("g[first].m.V = 2",
+         "g.m is negated, and the condition is on its own round, so the index is [i]; write g[i].m.V", "g[first].m.V"),
+        ("g[i+1].m.V = 2",
+         "g.m is negated, and the condition is on its own round, so the index is [i]; write g[i].m.V", "g[i+1].m.V"),
+        ("g.m.V = 1", "g.m is negated in every round of g; write g[i].m.V", "g.m.V"),
+        ("n[i].V = 1", "n holds one event and has no index; write n.V", "n[i].V"),
+        ("COUNT(n[]) = 1",
+         "n is negated, so a match has no events of it to list; compare its attributes in a condition of "
+         "WHERE", "COUNT(n[])"),
+        ("MAX(g[].m.V) = 1",
+         "g.m is negated, so a match has no events of it to list; compare its attributes in a condition of "
+         "WHERE", "MAX(g[].m.V)"),
+        ("z.V = 1", "unknown variable 'z'; the pattern has a, n, k, g, o", "z.V"),
+        ("z.a.V = 1", "unknown variable 'z'; the pattern has a, n, k, g, o", "z.a.V"),
+        ("g[i].x.W = 1", "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "g[i].x.W"),
+        ("SUM(g[].x.name) = 1", "SUM needs numbers, but g[].x.name is a string", "SUM(g[].x.name)"),
+        ("g[-1].x.V = 1", "an index counts from 0; write [last] for the last element", "-1"),
+    ],
+)  # fmt: skip
+def test_conditions(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"{PATTERN} WHERE {text} WITHIN 1h", schema) == (message, marked)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("n.V", "RETURN has no n.V: n is negated, so a match has no event of it; leave it out", "n.V"),
+        ("g[i].m.V",
+         "RETURN has no [i]: write g[].m.V for the list, g[first].m.V, g[last].m.V or g[0].m.V", "g[i].m.V"),
+        ("g[i].x.V",
+         "RETURN has no [i]: write g[].x.V for the list, g[first].x.V, g[last].x.V or g[0].x.V", "g[i].x.V"),
+        ("g[].m.V",
+         "g.m is negated, so a match has no events of it to list; compare its attributes in a condition of "
+         "WHERE", "g[].m.V"),
+        ("MAX(k[].V) + n.V", "RETURN has no n.V: n is negated, so a match has no event of it; leave it out", "n.V"),
+        ("o[].u.V", "o holds one round, not a list; write o.u.V", "o[].u.V"),
+    ],
+)  # fmt: skip
+def test_returns(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"{PATTERN} WITHIN 1h RETURN {text}", schema) == (message, marked)
+
+
+def test_at_most_64_variables_with_negated_and_inner_ones(schema: Schema) -> None:
+    members = [f"A v{number}" for number in range(62)]
+    inside = "(SEQ(A x, NEG B n, A y))+ g[]"
+    message, marked = refuse(f"PATTERN SEQ({', '.join(members)}, {inside}) WITHIN 1h", schema)
+    assert message == "the pattern has 65 members; at most 64 are possible"
+    assert marked == "A y"
+
+
+def test_the_most_ticks(schema: Schema) -> None:
+    assert parse("PATTERN PERIODIC(A a, 1us, C c) WITHIN 1s", schema).pattern
+    assert refuse("PATTERN PERIODIC(A a, 999ns, C c) WITHIN 1s", schema)[1] == "999ns"
