@@ -116,7 +116,7 @@ class Placer:
     def _is_local(self, item: Conjunct, member: int, elements: set[int]) -> bool:
         """Whether the event that is bound to the member decides it."""
         if not self.leaves[member].repeated:
-            return True
+            return not item.closed
         offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
         return bool(elements) and len(offsets) == 1
 
