@@ -18,7 +18,7 @@ under it, so that expiry is one compare per row, counting live rows is exact, an
 Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -82,6 +82,7 @@ cdef class Matcher:
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
         self.core.period = plan.period
         self.core.due = INT64_MAX
+        self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
         self.core.window_kind = plan.window_kind
@@ -247,8 +248,9 @@ cdef class Matcher:
         return done
 
     def finish(self, ring):
-        """End the stream: decide every match that waits, then drop every partial match. Returns as :meth:`advance`."""
+        """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
+        self.core.now = INT64_MAX
         self.clear()
         return done
 
@@ -268,7 +270,7 @@ cdef class Matcher:
         return not failed
 
     def clear(self):
-        """Drop every partial match."""
+        """Drop every partial match; events that are kept for negation stay while the window needs them."""
         with nogil:
             drop_pending(&self.core)
             drop_all(&self.core.starts)

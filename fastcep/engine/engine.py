@@ -358,7 +358,7 @@ class Engine:
             self._ended = True
             found = self._take(batch)
             for matcher in self._matchers:
-                matcher.clear()
+                matcher.finish(self._ring)
             if self._ring is not None:
                 self._ring.reclaim(self._position)
             return found
