@@ -382,9 +382,10 @@ class Engine:
             decides them; they count as partial matches), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows,
             integer divisions by zero), ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None
             at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`),
-            ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the
-            indexes), ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of the ``total`` programs how
-            many run as ``generated`` code, are ``pending`` or ``failed``, and the ``reason``.
+            ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes),
+            ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of
+            the ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the
+            ``reason``.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         names = [plan.query.name for plan in self._plans]
