@@ -5,6 +5,7 @@ A waiting match is a row of ``Core.pending``: start ordinal, state, last time th
 It counts as a partial match of its start. Its start lives until the window has ended, so what it refers to is there.
 """
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memset
 
 from fastcep._core.core cimport Core
 from fastcep._core.emit cimport emit_staged, end_event
@@ -36,6 +37,7 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
         core.failed = True
         return
     to = row_at(&core.pending, row)
+    memset(to, 0, core.pending.width * 8)
     to[0] = start
     to[1] = number
     to[2] = last
@@ -52,6 +54,11 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     core.starts.rows[start & core.starts.mask] += 1
     core.starts.live += 1
     core.peak = max(core.peak, core.starts.live)
+
+
+cdef const int64_t* outputs_of(const Core* core, int64_t row) noexcept nogil:
+    """The outputs of a waiting match, each with its null flag behind it; 0 beyond those of its state."""
+    return row_at(&core.pending, row) + HEAD + core.n_slots
 
 
 cdef void _load(Core* core, const int64_t* row) noexcept nogil:

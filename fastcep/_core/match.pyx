@@ -3,13 +3,15 @@
 
 Data flow per batch, in chunks of ``CHUNK`` events: (1) event masks, vectorised: which members each event may be bound to;
 (2) event columns (keys and values computed from the event alone), vectorised over the relevant events; (3) per relevant
-event and member, ascending: probe the index of every incoming edge, filter the bucket by the edge's predicate, *stage* the
-children, merge them in birth order, *commit* them to the target's indexes and emit complete matches. Here is Python's side
-of it; the loop is in ``loop``, edges in ``extend``, what becomes of children in ``commit``, the state in ``core.pxd``.
+event and member, ascending: probe the index of every edge that binds it, filter the bucket by the edge's predicate, *stage* the
+children, merge them in birth order, *commit* them to the target's indexes and emit complete matches. An event of a negated
+variable is kept for later checks; a match that only time can decide waits. Here is Python's side of it; the loop is in
+``loop``, edges in ``extend``, what becomes of children in ``commit`` and ``emit``, lists and for-all conditions in
+``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``.
 
-Rows: fixed words (start ordinal, birth if needed, bindings of the members up to the state's: event position, node of the
-chain for a Kleene member, -1 absent; member 0 is left out where the start tells its event) and columns (null bits of the
-registers and registers, if any).
+Rows: fixed words (start ordinal, birth if needed, the state's bindings: event position, for a Kleene variable or a group
+the latest node of its chain, -1 absent; the first one is left out where the start tells its event) and columns (null bits
+of the registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
@@ -22,7 +24,7 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
-from fastcep._core.decide cimport decide, drop_pending
+from fastcep._core.decide cimport decide, drop_pending, outputs_of
 from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.pending cimport pending_clear, pending_init
@@ -37,6 +39,22 @@ from fastcep._core.vectors cimport Vec, take, vec_free
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
+
+
+cdef inline void _mark(uint8_t[::1] marks, int64_t code) noexcept:
+    if 0 <= code < marks.shape[0]:
+        marks[code] = 1
+
+
+cdef int64_t _rows(Index* indexes, int n):
+    cdef int64_t total = 0, j
+    cdef Bucket* bucket
+    cdef int i
+    for i in range(n):
+        for j in range(indexes[i].n_buckets):
+            bucket = bucket_at(indexes + i, j)
+            total += bucket.size - bucket.head
+    return total
 
 
 cdef class Matcher:
@@ -279,27 +297,28 @@ cdef class Matcher:
                 take(&self.core.detected_counts))
 
     def mark_codes(self, uint8_t[::1] marks):
-        """Set ``marks[c]`` for every string code c that a stored row may hold.
+        """Set ``marks[c]`` for every string code c that a stored row, or a waiting match, may hold.
 
         Keys and registers are not told apart by type, so an integer that looks like a code keeps it alive too.
         """
-        cdef int64_t limit = marks.shape[0], b, value
+        cdef int64_t b, j
         cdef int i, w, r
         cdef Index* index
         cdef Bucket* bucket
+        cdef const int64_t* row
         for i in range(self.core.n_indexes + self.core.n_negations):
             index = self.core.indexes + i
             for b in range(index.n_buckets):
                 bucket = bucket_at(index, b)
                 for w in range(index.words):
-                    value = key_of(bucket)[w]
-                    if 0 <= value < limit:
-                        marks[value] = 1
+                    _mark(marks, key_of(bucket)[w])
                 for w in range(1, index.columns):
                     for r in range(bucket.head, bucket.size):
-                        value = column_of(index, bucket, w)[r]
-                        if 0 <= value < limit:
-                            marks[value] = 1
+                        _mark(marks, column_of(index, bucket, w)[r])
+        for j in range(self.core.pending.size):
+            row = outputs_of(&self.core, self.core.pending.heap[j].row)
+            for i in range(self.tables.n_outputs):
+                _mark(marks, row[2 * i])
 
     @property
     def tasks(self):
@@ -333,21 +352,24 @@ cdef class Matcher:
     @property
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
-        cdef int64_t total = 0, j
-        cdef Bucket* bucket
-        cdef int i
-        for i in range(self.core.n_indexes):
-            for j in range(self.core.indexes[i].n_buckets):
-                bucket = bucket_at(self.core.indexes + i, j)
-                total += bucket.size - bucket.head
-        return total
+        return _rows(self.core.indexes, self.core.n_indexes)
+
+    @property
+    def negated_events(self):
+        """Events kept for negated variables, dead ones not yet removed included."""
+        return _rows(self.core.indexes + self.core.n_indexes, self.core.n_negations)
+
+    @property
+    def waiting(self):
+        """Matches that wait for the time at which they are decided."""
+        return self.core.pending.size
 
     @property
     def keys(self):
-        """Keys in all indexes."""
+        """Keys in all indexes, those of negated events too."""
         cdef int64_t total = 0
         cdef int i
-        for i in range(self.core.n_indexes):
+        for i in range(self.core.n_indexes + self.core.n_negations):
             total += self.core.indexes[i].n_buckets
         return total
 
@@ -361,7 +383,7 @@ cdef class Matcher:
         """Bytes of the indexes without their rows."""
         cdef int64_t total = 0
         cdef int i
-        for i in range(self.core.n_indexes):
+        for i in range(self.core.n_indexes + self.core.n_negations):
             total += index_bytes(self.core.indexes + i) - self.core.indexes[i].bytes
         return total
 

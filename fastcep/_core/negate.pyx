@@ -90,6 +90,8 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
         if low < 0 and high == INT64_MAX:
             return True  # its SEQ is not taken
         return not _comes(core, item, index, bucket, low, high, until, j, -1)
+    if not state.has[core.n_members + item.group]:
+        return True
     rounds = rounds_of(core, core.n_members + item.group, j)
     for r in range(rounds - 1 if item.reach == LATEST else 0, rounds):
         low, high = -1, INT64_MAX

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastcep.events import format_duration
-from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.plan.automaton import START
+from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.query import ast, expression_text, to_text
 from fastcep.query.patterns import leaves_of
 from fastcep.query.printer import name_text
