@@ -103,7 +103,8 @@ class Matches:
 
         Columns: ``query`` (dictionary), ``window_id`` (int64, null without explicit windows), ``detected_at``
         (timestamp[ns, UTC]), one per variable (int64 sequence number, null when absent; large_list<int64> for a Kleene
-        variable, and for ``g.a`` of a group with one entry per round), then the RETURN columns. With several queries a column that a query does not have is null.
+        variable, and for ``g.a`` of a group with one entry per round), then the RETURN columns. With several queries a
+        column that a query does not have is null.
 
         Raises
         ------

@@ -89,6 +89,16 @@ def test_late_events_do_not_undo_a_match_that_waits(tmp_path: Path, rows: str) -
     assert late.read_text().splitlines()[1:] == ['1970-01-01 00:00:21.000000000Z,"N",5,4,']
 
 
+@pytest.mark.parametrize("lateness", [[], ["--allowed-lateness", "3s"]])
+def test_an_error_in_the_input_does_not_decide_what_comes_after(tmp_path: Path, lateness: list[str]) -> None:
+    """The last row cannot be read, so nobody knows whether N came until 24; nothing came until 4."""
+    events = "kind,ts,v,s\nA,0,1,\nA,20,4,\nB,22,0,\nX,23,0,\n"
+    out = tmp_path / "m.jsonl"
+    result = runner.invoke(app, [*write(tmp_path, UNANSWERED, events), *lateness, "--output", str(out)])
+    assert result.exit_code == 2 and "undeclared event type 'X'" in result.stderr
+    assert [json.loads(line)["a"] for line in out.read_text().splitlines()] == [0]
+
+
 def test_a_limit_on_memory_ends_with_the_matches_found(tmp_path: Path) -> None:
     events = "kind,ts,v,s\n" + "".join(f"A,{n},{n},\n" for n in (*range(4), *range(100, 103), *[200] * 50_000))
     out = tmp_path / "m.jsonl"
