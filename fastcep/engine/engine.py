@@ -356,7 +356,7 @@ class Engine:
     def flush(self, *, complete: bool = True) -> Matches:
         """End the stream: return what was waiting for its end and drop all state but late events.
 
-        ``complete=False`` says that the stream broke off: matches that wait for a time after its last event are dropped.
+        ``complete=False`` says that the stream broke off: matches that wait for a time after its last event are lost.
         """
         with self._alone():
             batch = self._reorder.finish() if self._reorder is not None else None
