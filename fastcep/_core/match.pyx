@@ -18,13 +18,14 @@ under it, so that expiry is one compare per row, counting live rows is exact, an
 Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
-from fastcep._core.decide cimport decide, drop_pending, outputs_of
+from fastcep._core.decide cimport decide, drop_pending
+from fastcep._core.gauges cimport key_bytes_of, keys_in, mark_codes, rows_in
 from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.pending cimport pending_clear, pending_init
@@ -32,29 +33,13 @@ from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_clear, starts_init
-from fastcep._core.store cimport Bucket, Index, Source, bucket_at, column_of, index_bytes, index_free, index_new, key_of
+from fastcep._core.store cimport Index, Source, index_free, index_new
 from fastcep._core.tables cimport Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
-
-
-cdef inline void _mark(uint8_t[::1] marks, int64_t code) noexcept:
-    if 0 <= code < marks.shape[0]:
-        marks[code] = 1
-
-
-cdef int64_t _rows(Index* indexes, int n):
-    cdef int64_t total = 0, j
-    cdef Bucket* bucket
-    cdef int i
-    for i in range(n):
-        for j in range(indexes[i].n_buckets):
-            bucket = bucket_at(indexes + i, j)
-            total += bucket.size - bucket.head
-    return total
 
 
 cdef class Matcher:
@@ -82,6 +67,7 @@ cdef class Matcher:
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
         self.core.period = plan.period
         self.core.due = INT64_MAX
+        self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
         self.core.window_kind = plan.window_kind
@@ -247,8 +233,9 @@ cdef class Matcher:
         return done
 
     def finish(self, ring):
-        """End the stream: decide every match that waits, then drop every partial match. Returns as :meth:`advance`."""
+        """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
+        self.core.now = INT64_MAX
         self.clear()
         return done
 
@@ -268,7 +255,7 @@ cdef class Matcher:
         return not failed
 
     def clear(self):
-        """Drop every partial match."""
+        """Drop every partial match; events that are kept for negation stay while the window needs them."""
         with nogil:
             drop_pending(&self.core)
             drop_all(&self.core.starts)
@@ -301,24 +288,8 @@ cdef class Matcher:
 
         Keys and registers are not told apart by type, so an integer that looks like a code keeps it alive too.
         """
-        cdef int64_t b, j
-        cdef int i, w, r
-        cdef Index* index
-        cdef Bucket* bucket
-        cdef const int64_t* row
-        for i in range(self.core.n_indexes + self.core.n_negations):
-            index = self.core.indexes + i
-            for b in range(index.n_buckets):
-                bucket = bucket_at(index, b)
-                for w in range(index.words):
-                    _mark(marks, key_of(bucket)[w])
-                for w in range(1, index.columns):
-                    for r in range(bucket.head, bucket.size):
-                        _mark(marks, column_of(index, bucket, w)[r])
-        for j in range(self.core.pending.size):
-            row = outputs_of(&self.core, self.core.pending.heap[j].row)
-            for i in range(self.tables.n_outputs):
-                _mark(marks, row[2 * i])
+        if marks.shape[0] > 0:
+            mark_codes(&self.core, self.tables.n_outputs, &marks[0], marks.shape[0])
 
     @property
     def tasks(self):
@@ -352,12 +323,12 @@ cdef class Matcher:
     @property
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
-        return _rows(self.core.indexes, self.core.n_indexes)
+        return rows_in(self.core.indexes, self.core.n_indexes)
 
     @property
     def negated_events(self):
         """Events kept for negated variables, dead ones not yet removed included."""
-        return _rows(self.core.indexes + self.core.n_indexes, self.core.n_negations)
+        return rows_in(self.core.indexes + self.core.n_indexes, self.core.n_negations)
 
     @property
     def waiting(self):
@@ -367,11 +338,7 @@ cdef class Matcher:
     @property
     def keys(self):
         """Keys in all indexes, those of negated events too."""
-        cdef int64_t total = 0
-        cdef int i
-        for i in range(self.core.n_indexes + self.core.n_negations):
-            total += self.core.indexes[i].n_buckets
-        return total
+        return keys_in(self.core.indexes, self.core.n_indexes + self.core.n_negations)
 
     @property
     def nbytes(self):
@@ -381,11 +348,7 @@ cdef class Matcher:
     @property
     def key_bytes(self):
         """Bytes of the indexes without their rows."""
-        cdef int64_t total = 0
-        cdef int i
-        for i in range(self.core.n_indexes + self.core.n_negations):
-            total += index_bytes(self.core.indexes + i) - self.core.indexes[i].bytes
-        return total
+        return key_bytes_of(self.core.indexes, self.core.n_indexes + self.core.n_negations)
 
     @property
     def row_bytes(self):

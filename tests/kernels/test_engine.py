@@ -43,8 +43,8 @@ QUERIES = {
     "and, or": "AND(A a, OR(B b, SEQ(C c, A d))) WHERE a.v < b.v AND c.v <= d.v AND a.x != d.x WITHIN 8ns",
     "any": "ANY(2, A a, (A|B) b, C c) WHERE a.v < b.v AND b.x < c.x WITHIN 9ns RETURN a.v + b.v AS v",
     "distinct": "ANY(3, A r[] DISTINCT v) WHERE r[i+1].x >= r[i].x WITHIN 16ns",
-    "group": "SEQ((SEQ(A a, B b))+ g[], C c) WHERE g[i].a.v < g[i].b.v AND g[i+1].a.x >= g[i].a.x AND SUM(g[].b.v) != c.v "
-    "WITHIN 12ns RETURN AVG(g[].a.x) AS m, g[last].b.v AS v",
+    "group": "SEQ((SEQ(A a, B b))+ g[], C c) WHERE g[i].a.v < g[i].b.v AND g[i+1].a.x >= g[i].a.x "
+    "AND SUM(g[].b.v) != c.v WITHIN 12ns RETURN AVG(g[].a.x) AS m, g[last].b.v AS v",
     "group with negation": "SEQ((SEQ(A a, NEG C n, B b))+ g[], A d) WHERE g[i].n.v > g[i].a.v AND d.v < 6 WITHIN 8ns",
     "union": "SEQ((A|B) e, C c) WHERE e.v < c.v AND e.x < c.x AND e.k + c.k > 0 WITHIN 12ns RETURN e.type AS kind",
 }
