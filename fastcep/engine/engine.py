@@ -363,6 +363,7 @@ class Engine:
             self._ended = True
             found = self._take(batch, complete=complete)
             for matcher in self._matchers:
+                matcher.clear()  # so that nothing is decided any more
                 matcher.finish(self._ring)
             if self._ring is not None:
                 self._ring.reclaim(self._position)

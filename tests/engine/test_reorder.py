@@ -310,7 +310,8 @@ def test_a_stream_that_broke_off_decides_nothing_beyond_its_end(lateness: str | 
             found.append(one.advance(moved))
         found.append(one.flush(complete=False))
         assert [a for matches in found for a in matches.to_arrow()["a"].to_pylist()] == wanted
-        assert one.metrics()["live_partial_matches"] == 0
+        state = one.metrics()
+        assert (state["matches"], state["live_partial_matches"], state["waiting_matches"]) == (len(wanted), 0, 0)
     assert len(engine(lateness, text=text).flush(complete=False)) == 0
 
 
