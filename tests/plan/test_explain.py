@@ -19,12 +19,15 @@ from hypothesis import strategies as st
 import fastcep as fc
 from fastcep.plan import explain, make_plan
 from fastcep.plan.explain.facts import facts
-from fastcep.plan.explain.words import clip, columns, shown, wrap
+from fastcep.plan.explain.svg import svg
+from fastcep.plan.explain.words import clip, columns, notes, place, shown, wrap
 
 GOLDEN = Path(__file__).with_name("golden")
 ENDINGS = {"text": "txt", "json": "json", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
+NS = "{http://www.w3.org/2000/svg}"
 V = {"ID": "int64", "V": "int64"}
 SCHEMA = fc.Schema(dict.fromkeys("ABC", V), time="ts", type="type", time_unit="us")
+WIDER = fc.Schema(dict.fromkeys("ABCDN", V), time="ts", type="type", time_unit="us")
 UNION = fc.Schema(
     {"Buy": {"item": "string", "n": "int64"}, "Sell": {"item": "string", "n": "int64", "fee": "float64"}},
     time="ts",
@@ -65,6 +68,30 @@ CASES: dict[str, list[fc.Query]] = {
         query("PATTERN SEQ(A+ a[]) WHERE a[i+1].V > a[i].V WITHIN 2s", name="two"),
     ],
 }
+OPERATORS = {
+    "and": (
+        "PATTERN AND(A a, B+ b[], C? c) WHERE a.ID = b[i].ID AND b[i+1].V > b[i].V AND a.V < c.V AND SUM(b[].V) > 5 "
+        "WITHIN 8ms"
+    ),
+    "or": (
+        "PATTERN SEQ(A a, OR(SEQ(B b, C c), D d), A e) WHERE a.V < c.V AND a.V > d.V AND b.ID = e.ID WITHIN 7 EVENTS"
+    ),
+    "any": "PATTERN ANY(2, A a, (A|B) b, C c) WHERE a.V < b.V AND [ID] WITHIN 1s",
+    "distinct": "PATTERN SEQ(C c, ANY(3, A x[] DISTINCT V)) WHERE c.ID = x[i].ID WITHIN UNBOUNDED",
+    "negated": (
+        "PATTERN SEQ(NEG N l, A a, NEG (B|N) m, B+ b[], C c, NEG N n) WHERE l.V > 3 AND l.V < a.V AND m.ID = a.ID AND "
+        "m.V < b[last].V AND n.V < b[i].V AND n.ID = a.ID WITHIN 1s"
+    ),
+    "group": (
+        "PATTERN SEQ(A a, (SEQ(B b, NEG N n, OR(C c, D d))){2,4} g[], (SEQ(C x, D y))? o) WHERE g[i].b.V < g[i].c.V "
+        "AND g[i].n.ID = g[i].b.ID AND g[i].n.V > a.V AND g[i+1].b.V > g[i].b.V AND g[last].c.V > a.V AND g[2].c.V < 7 "
+        "AND COUNT(g[]) < 4 AND SUM(g[].b.V) > a.V AND o.x.V = a.V WITHIN 1h"
+    ),
+    "rounds": "PATTERN AND((AND(A a, B? b))+ g[], C c) WHERE g[i].a.V < g[i].b.V AND [ID] WITHIN 1h",
+    "periodic": "PATTERN PERIODIC(SEQ(A a, B b), 5min, N n) WHERE n.ID = a.ID AND a.V < b.V WITHIN 1h",
+    "aperiodic": "PATTERN APERIODIC(A a, B+ b[], N n) WHERE n.V > b[i].V AND n.V != a.V AND [ID] WITHIN 1h",
+}
+CASES |= {name: [query(text, WIDER, name)] for name, text in OPERATORS.items()}
 
 
 @pytest.mark.parametrize("format", ENDINGS)
@@ -109,16 +136,45 @@ KEYS = {
 }
 
 
+MORE = {  # of a pattern that is more than a SEQ of variables
+    "query": "groups negations sets period",
+    "variables": "group negated optional",
+    "states": "name accept_absences waits end_absences",
+    "indexes": "",
+    "edges": "variable again round absences",
+}
+INNER = {
+    "groups": "name minimum maximum repeated variables",
+    "negations": "variable types keys registers kept checks",
+    "absences": "variable after before rounds condition for_all",
+}
+
+
+def keys(part: str, name: str) -> list[str]:
+    return [*KEYS[part].split(), *(MORE[part].split() if name in OPERATORS else [])]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_structure_of_the_json(name: str) -> None:
     told = json.loads(explain([make_plan(one) for one in CASES[name]], "json"))
     assert list(told) == ["fastcep_explain", "queries"]
     assert told["fastcep_explain"] == 1
     for given_query, one in zip(CASES[name], told["queries"], strict=True):
-        assert list(one) == KEYS["query"].split()
+        assert list(one) == keys("query", name)
         for part in ("variables", "states", "indexes", "edges"):
-            assert all(list(entry) == KEYS[part].split() for entry in one[part])
+            assert all(list(entry) == keys(part, name) for entry in one[part])
+        for part in ("groups", "negations"):
+            assert all(list(entry) == INNER[part].split() for entry in one.get(part, []))
+        for entry in absences(one):
+            assert list(entry) == INNER["absences"].split()
         assert fc.parse(one["text"], given_query.schema) == given_query
+
+
+def absences(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """All checks of negated variables in the facts of a query."""
+    places = [edge.get("absences", []) for edge in told["edges"]]
+    places += [state.get(key, []) for state in told["states"] for key in ("accept_absences", "end_absences")]
+    return [entry for entries in places for entry in entries]
 
 
 @given(strategies.cases())
@@ -129,6 +185,8 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     for state, entry in zip(plan.states, told["states"], strict=True):
         assert entry["birth"]["numbered"] == state.needs_birth == bool(entry["birth"]["why"])
         assert (entry["accept_guard"] is None) == (state.accept_guard < 0)
+        assert entry.get("waits", False) == state.deferred == bool(entry.get("end_absences"))
+        assert len(entry.get("accept_absences", [])) == len(state.accept_absences)
     for index, entry in zip(plan.indexes, told["indexes"], strict=True):
         assert (entry["guard"] is None) == (index.guard < 0)
         assert len(entry["keys"]) == len(index.keys)
@@ -137,9 +195,86 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     for edge, entry in zip(plan.edges, told["edges"], strict=True):
         assert bool(entry["predicates"]) == (edge.predicate is not None)
         assert len(entry["keys"]) == len(edge.probe)
-    for form in ENDINGS:
-        assert explain(plan, form)
-    ElementTree.fromstring(explain(plan, "svg"))
+        assert len(entry.get("absences", [])) == len(edge.absences)
+    for absence, entry in zip(told.get("negations", []), plan.negations, strict=True):
+        assert len(absence["keys"]) == len(entry.keys)
+        assert len(absence["registers"]) == len(entry.registers)
+        assert absence["checks"]
+    check_whole(told, {form: explain(plan, form) for form in ENDINGS})
+
+
+def check_whole(told: dict[str, Any], formats: dict[str, str]) -> None:
+    """Every state, by a name of its own, every edge and every negated variable is in every format."""
+    names = [place(told, state["number"]) for state in told["states"]]
+    assert len(set(names)) == len(names)
+    lines = formats["text"].split("\n")
+    assert [line.split("(")[0].split(" accepts")[0].strip() for line in lines if line.startswith("state ")] == [
+        f"state {name}" for name in names
+    ]
+    assert sum(line.startswith("  from ") for line in lines) == len(told["edges"])
+    assert sum(line.startswith("negated ") for line in lines) == len(told.get("negations", []))
+    assert len(json.loads(formats["json"])["queries"][0]["edges"]) == len(told["edges"])
+    for form, arrow in (("mermaid", "-->"), ("dot", "->")):
+        nodes = re.findall(r"^    (q0s\d+) ?\[", formats[form], re.MULTILINE)
+        assert nodes == [f"q0s{number}" for number in range(len(names))]
+        drawn = re.findall(rf"^    q0(start|s\d+) {arrow}", formats[form], re.MULTILINE)
+        assert len(drawn) == len(told["edges"])
+        assert ("q0notes" in formats[form]) == bool(notes(told))
+    for told_below in (True, False):
+        drawing = svg([told], told=told_below)
+        root = ElementTree.fromstring(drawing)
+        paths = [element for element in root.iter() if element.tag == f"{NS}path"]
+        frames = [element for element in root.iter() if element.get("rx") == "8"]
+        assert (len(paths), len(frames)) == (len(told["edges"]), len(names) + 1)
+        below = re.sub(r"\s+", " ", " ".join(element.text or "" for element in root.iter(f"{NS}text")))
+        for _, note in notes(told, full=not told_below):
+            assert re.sub(r"\s+", " ", shown(note)) in below
+
+
+def test_negations_tell_what_is_kept_and_checked() -> None:
+    one = facts(make_plan(CASES["negated"][0]))
+    told = {entry["variable"]: entry for entry in one["negations"]}
+    assert {name: entry["kept"] for name, entry in told.items()} == {
+        "l": "window", "m": "first event", "n": "first event",
+    }  # fmt: skip
+    assert (told["m"]["types"], told["m"]["keys"], told["m"]["registers"]) == (["B", "N"], ["m.ID"], ["m.V"])
+    assert told["m"]["checks"] == [{"at": "edge", "source": 1, "target": 2, "variable": "c"}]
+    assert told["l"]["checks"] == [{"at": "accept", "state": 2}]
+    assert told["n"]["checks"] == [{"at": "end", "state": 2}]
+    assert [state["waits"] for state in one["states"]] == [False, False, True]
+    text = explain(make_plan(CASES["negated"][0]))
+    assert "no m between a and b, c where a.ID = m.ID AND m.V < b[last].V" in text
+    assert "waits     for the end of the window: no n after a, b, c where a.ID = n.ID AND for all" in text
+
+
+def test_groups_read_as_in_the_language() -> None:
+    text = explain(make_plan(CASES["group"][0]))
+    for part in ("g[i].b.V < g[i+1].b.V", "g[last].c.V", "g[2].c.V", "COUNT(g[])", "SUM(g[].b.V)", "o.x.V",
+                 "(g[2] binds c) IMPLIES (g[2].c.V < 7)", "g[i].n.ID = g[i].b.ID"):  # fmt: skip
+        assert part in text
+    edges = facts(make_plan(CASES["group"][0]))["edges"]
+    assert {edge["round"] for edge in edges} == {None, "first", "same", "next"}
+
+
+def test_which_elements_a_for_all_condition_goes_through() -> None:
+    reach = {
+        name: {entry["reach"] for edge in facts(make_plan(CASES[name][0]))["edges"] for entry in edge["for_all"]}
+        for name in ("distinct", "group", "and")
+    }
+    assert reach == {"distinct": {"earlier"}, "group": {"latest"}, "and": set()}
+
+
+def test_states_are_named_after_what_they_bind() -> None:
+    def names(case: str) -> list[str]:
+        return [state["name"] for state in facts(make_plan(CASES[case][0]))["states"]]
+
+    assert names("or") == ["a", "b", "c", "d", "e"]
+    assert names("any") == ["{a}", "{b}", "{c}", "{a, b}", "{a, c}", "{b, c}"]
+    assert sorted(names("rounds")) == sorted(
+        ["{g.a}", "{g.b}", "{c}", "{g.a, g.b}", "{g.a, c}", "{g.b, c}", "{g.a, g.b, c}"]
+    )
+    plain = query("PATTERN SEQ(A? a, AND(B b, C c)) WITHIN 1s")
+    assert [state["name"] for state in facts(make_plan(plain))["states"]] == ["a", "{a?, b}", "{a?, c}", "{a?, b, c}"]
 
 
 def test_what_reads_the_ring_is_named() -> None:
@@ -278,14 +413,11 @@ PICTURES = [
     query(f"PATTERN SEQ({OPTIONAL}) WHERE x0.ID = x11[last].ID AND SUM(x1[].V) < x3.V WITHIN 1h"),
     nasty_query("漢字" * 20, "name " * 20),
 ]
-NS = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("one", PICTURES, ids=str)
 def test_nothing_overlaps_in_the_picture(one: fc.Query) -> None:
     """No two texts meet, a box's text fits the box, boxes stand apart, and all is inside of the picture."""
-    from fastcep.plan.explain.svg import svg
-
     root = ElementTree.fromstring(svg([facts(make_plan(one))], told=False))
     outer = root.find(f"{NS}g")
     assert outer is not None

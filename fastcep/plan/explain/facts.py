@@ -7,7 +7,7 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.automaton import START
-from fastcep.plan.explain.operators import Operators, is_plain, leaf_text
+from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.query import ast, expression_text, to_text
 from fastcep.query.patterns import leaves_of
@@ -19,7 +19,6 @@ __all__ = ["VERSION", "document", "facts"]
 #: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
 VERSION = 1
 
-_BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 _WINDOWS = {
     "mode": "shared",
     "why": "WITHIN counts from a match's first event, so one row serves whatever the window's position",
@@ -162,16 +161,17 @@ def _ring(plan: Plan, more: Operators | None) -> list[dict[str, Any]]:
     query, schema = plan.query, plan.query.schema
     why: dict[int, list[str]] = {column: [] for column in plan.ring_columns}
     if schema.sequence is not None:
-        why.setdefault(_BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
+        why.setdefault(BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
     for number, item in enumerate(plan.foralls):
         negated = None if more is None else more.negated_by(number)
+        reader = f"for all: {item.text}" if negated is None else f"no {negated} where {item.text}"
         for _, _, column in item.elements:
-            why[column].append(f"{'' if negated is None else f'no {negated} '}for all: {item.text}")
+            why[column].append(reader)
     for returned in query.returns:
         for node in ast.walk(returned.expression):
             for column in _columns_of(query, node):
                 why[column].append(f"RETURN {expression_text(returned.expression)}")
-    names = {column: name for name, column in _BUILTIN_COLUMNS.items()}
+    names = {column: name for name, column in BUILTIN_COLUMNS.items()}
     return [
         {
             "column": names[column] if column < 0 else schema.columns[column].source,
@@ -187,7 +187,7 @@ def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
     if not isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) or node.name is None:
         return set()
     if node.name in BUILTINS:
-        return {_BUILTIN_COLUMNS[node.name]}
+        return {BUILTIN_COLUMNS[node.name]}
     types = next(leaf.member.types for leaf in leaves_of(query.pattern) if leaf.name == node.leaf)
     columns = {query.schema.column_of(name, node.name) for name in types}
-    return columns | {_BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns
+    return columns | {BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns

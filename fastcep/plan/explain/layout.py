@@ -87,10 +87,12 @@ class Layout:
 
 def lay_out(facts: dict[str, Any]) -> Layout:
     """Place the states and edges of a query."""
-    boxes = [Box(["start"]), *(_box(facts, state) for state in facts["states"])]
+    order = _order(facts)
+    boxes = [Box(["start"]), *(_box(facts, facts["states"][number]) for number in order)]
+    places: dict[int | None, int] = {None: 0} | {number: n + 1 for n, number in enumerate(order)}
     links: list[Link] = []
     for edge in facts["edges"]:
-        links.append(_link(facts, edge, links))
+        links.append(_link(facts, edge, places, links))
     skips = sorted((link for link in links if link.kind == "skip"), key=lambda link: (link.span, link.source))
     for link in skips:
         forward = link.source < link.target
@@ -124,21 +126,34 @@ def _widest(lines: list[str]) -> float:
     return max(map(columns, lines), default=0) * CHARACTER
 
 
+def _order(facts: dict[str, Any]) -> list[int]:
+    """The states' numbers from left to right: by how many edges they are from the start, so that most edges go right."""
+    far: dict[int | None, int] = {None: 0}
+    todo: list[int | None] = [None]
+    for here in todo:
+        for edge in facts["edges"]:
+            if edge["source"] == here and edge["target"] not in far:
+                far[edge["target"]] = far[here] + 1
+                todo.append(edge["target"])
+    return sorted((number for number in far if number is not None), key=lambda number: (far[number], number))
+
+
 def _box(facts: dict[str, Any], state: dict[str, Any]) -> Box:
-    lines = [line for heading, line in state_lines(facts, state) if heading.startswith("event")]
+    told = state_lines(facts, state)
+    lines = [line for heading, line in told if heading.startswith("event")]
     if state["registers"]:
         lines.append("keeps " + ", ".join(state["registers"]))
+    lines = _short(lines, _LINES - 1)
     if state.get("waits") or state.get("accept_absences"):
-        lines += [line for heading, line in state_lines(facts, state) if heading in ("accepts", "waits")]
+        lines += _short([f"{heading} {line}" for heading, line in told if heading in ("accepts", "waits")])
     name, types = title(facts, state)
     # A name is never clipped, so that no two look the same.
     named = [clip(shown(f"{name}: {types}"), _MOST)] if types else wrap(shown(name), _MOST)
-    return Box([*named, *_short(lines, _LINES - 1)], state["accepts"])
+    return Box([*named, *lines], state["accepts"])
 
 
-def _link(facts: dict[str, Any], edge: dict[str, Any], others: list[Link]) -> Link:
-    source = 0 if edge["source"] is None else edge["source"] + 1
-    target = edge["target"] + 1
+def _link(facts: dict[str, Any], edge: dict[str, Any], places: dict[int | None, int], others: list[Link]) -> Link:
+    source, target = places[edge["source"]], places[edge["target"]]
     lines = [*filter(None, [binding(facts, edge)]), *edge_lines(facts, edge)]
     if source == target:
         return Link(source, target, _short(lines), "loop")

@@ -8,11 +8,14 @@ from typing import Any
 from fastcep.events import format_duration
 from fastcep.plan.automaton import NO, START, YES, Automaton, automaton
 from fastcep.plan.plan import AbsencePlan, EdgePlan, Plan
+from fastcep.plan.wording import attribute_text
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, groups_of, leaves_of
 from fastcep.query.printer import name_text
 
-__all__ = ["Operators", "is_plain", "leaf_text"]
+__all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "leaf_text"]
+
+BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 
 _REACH = ("all", "latest", "earlier")
 _ROUNDS = {"": "same", "first": "first", "next": "next"}
@@ -48,7 +51,7 @@ class Operators:
                     "minimum": group.minimum,
                     "maximum": group.maximum,
                     "repeated": group.repeated,
-                    "variables": [leaf.name for leaf in self.leaves if leaf.group is group],
+                    "variables": [leaf.name for leaf in self.leaves if leaf.group is group and not leaf.negated],
                 }
                 for group in groups_of(plan.query.pattern)
             ],
@@ -100,10 +103,20 @@ class Operators:
             "variable": leaf.name,
             "types": list(leaf.member.types),
             "keys": list(negation.key_texts),
-            "registers": [plan.columns[column].text for column in negation.registers],
+            "registers": [self._column(leaf, column) for column in negation.registers],
             "kept": "window" if negation.by_time else "first event",
             "checks": list(self._checks(number)),
         }
+
+    def _column(self, leaf: Leaf, number: int) -> str:
+        """A register of a negated variable's event; the text of a column may name another variable that shares it."""
+        schema, column = self.plan.query.schema, self.plan.columns[number]
+        if column.program is not None:
+            return column.text
+        type_name = leaf.member.types[0]
+        attributes = {schema.column_of(type_name, name): name for name in schema.attributes(type_name)}
+        names = attributes | {column: name for name, column in BUILTIN_COLUMNS.items()}
+        return f"{leaf_text(leaf)}.{attribute_text(names[column.column])}"
 
     def _checks(self, negation: int) -> Iterator[dict[str, Any]]:
         """Where it is checked that no event of a negated variable came."""
@@ -130,11 +143,7 @@ class Operators:
             "rounds": None if absence.group < 0 else _REACH[absence.reach],
             "condition": self._condition(absence) or None,
             "for_all": [
-                {
-                    "condition": plan.foralls[n].text,
-                    "guard": plan.foralls[n].guard_text or None,
-                    **self.of_for_all(n),
-                }
+                {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None}
                 for n in absence.forall
             ],
         }

@@ -43,8 +43,8 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
         body += _picture(layout)
         body.append("</g>")
         y += layout.height
-        below = text(facts).split("\n") if told else [shown(f"{heading}  {line}") for heading, line in notes(facts)]
-        for line in below:
+        asked = [shown(f"{heading:<12}{line}") for heading, line in notes(facts, full=True)]
+        for line in text(facts).split("\n") if told else asked:
             for part in wrap(line, int(width / CHARACTER)):
                 y += LINE
                 body.append(_text(0, y, part))

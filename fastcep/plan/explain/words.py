@@ -144,7 +144,9 @@ def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     if entry["rounds"] is not None:
         text += {"all": " in any round", "latest": " in the latest round"}[entry["rounds"]]
     conditions = [] if entry["condition"] is None else [entry["condition"]]
-    conditions += map(for_all_text, entry["for_all"])
+    for walk in entry["for_all"]:
+        guard = "" if walk["guard"] is None else f"({walk['guard']}) IMPLIES "
+        conditions.append(for_all_text(walk) if entry["rounds"] is None else guard + walk["condition"])  # i is the round
     return f"{text} where {' AND '.join(conditions)}" if conditions else text
 
 
@@ -191,19 +193,34 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
     return lines
 
 
-def notes(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the operators of a pattern ask for beyond its states and edges, as pairs of a heading and a text."""
+def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
+    """What the operators of a pattern ask for, as pairs of a heading and a text.
+
+    ``full`` is for where the states and edges do not tell what is checked of a negated variable.
+    """
     lines = []
     for group in facts.get("groups", []):
         name = name_text(group["name"]) + ("[]" if group["repeated"] else "")
-        rounds = f"{_quantifier(group)} rounds of" if group["repeated"] else "optional:"
-        lines.append(("group", f"{name}: {rounds} {_names(facts, group['variables'])}"))
-    lines += [("negated", _negation_text(facts, negation)) for negation in facts.get("negations", [])]
+        many = _quantifier(group) if group["repeated"] else "?"
+        rounds = "rounds of " if group["repeated"] else ""
+        lines.append(("group", f"{name} {many}: {rounds}{_names(facts, group['variables'])}"))
+    for negation in facts.get("negations", []):
+        checks = _absences(facts, negation["variable"]) if full else []
+        lines.append(("negated", "; ".join([_negation_text(facts, negation), *checks])))
     for names in facts.get("sets", []):
         lines.append(("any", f"{_names(facts, names)}: of the matches of the same events the first in birth order counts"))
     if facts.get("period") is not None:
         lines.append(("periodic", f"a match every {facts['period']['text']} after the last event"))
     return lines
+
+
+def _absences(facts: dict[str, Any], variable: str) -> list[str]:
+    """The checks of a negated variable, each text once."""
+    parts = [edge["absences"] for edge in facts["edges"]]
+    parts += [state[key] for state in facts["states"] for key in ("accept_absences", "end_absences")]
+    return list(dict.fromkeys(
+        absence_text(facts, entry) for entries in parts for entry in entries if entry["variable"] == variable
+    ))  # fmt: skip
 
 
 def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
