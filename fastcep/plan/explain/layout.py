@@ -127,7 +127,7 @@ def _widest(lines: list[str]) -> float:
 
 
 def _order(facts: dict[str, Any]) -> list[int]:
-    """The states' numbers from left to right: by how many edges they are from the start, so that most edges go right."""
+    """The states' numbers from left to right: the fewer edges from the start the more left, so most edges go right."""
     far: dict[int | None, int] = {None: 0}
     todo: list[int | None] = [None]
     for here in todo:

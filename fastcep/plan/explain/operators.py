@@ -55,7 +55,10 @@ class Operators:
                 }
                 for group in groups_of(plan.query.pattern)
             ],
-            "negations": [self._negation(number) for number in range(len(plan.negations))],
+            "negations": [
+                self._negation(number)
+                for number in sorted(range(len(plan.negations)), key=lambda number: plan.negations[number].member)
+            ],
             "sets": [[self.names[member] for member in members] for members in plan.sets],
             "period": {"value": period, "text": format_duration(period)} if period else None,
         }
@@ -97,7 +100,7 @@ class Operators:
         return None
 
     def _negation(self, number: int) -> dict[str, Any]:
-        plan, negation = self.plan, self.plan.negations[number]
+        negation = self.plan.negations[number]
         leaf = self.leaves[negation.member]
         return {
             "variable": leaf.name,
@@ -143,8 +146,7 @@ class Operators:
             "rounds": None if absence.group < 0 else _REACH[absence.reach],
             "condition": self._condition(absence) or None,
             "for_all": [
-                {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None}
-                for n in absence.forall
+                {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in absence.forall
             ],
         }
 

@@ -146,7 +146,8 @@ def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     conditions = [] if entry["condition"] is None else [entry["condition"]]
     for walk in entry["for_all"]:
         guard = "" if walk["guard"] is None else f"({walk['guard']}) IMPLIES "
-        conditions.append(for_all_text(walk) if entry["rounds"] is None else guard + walk["condition"])  # i is the round
+        in_round = guard + walk["condition"]  # in a group i is the round
+        conditions.append(for_all_text(walk) if entry["rounds"] is None else in_round)
     return f"{text} where {' AND '.join(conditions)}" if conditions else text
 
 
@@ -208,7 +209,7 @@ def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]
         checks = _absences(facts, negation["variable"]) if full else []
         lines.append(("negated", "; ".join([_negation_text(facts, negation), *checks])))
     for names in facts.get("sets", []):
-        lines.append(("any", f"{_names(facts, names)}: of the matches of the same events the first in birth order counts"))
+        lines.append(("any", f"{_names(facts, names)}: of matches of the same events the first in birth order counts"))
     if facts.get("period") is not None:
         lines.append(("periodic", f"a match every {facts['period']['text']} after the last event"))
     return lines
