@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fastcep.plan.ir import Op
 from fastcep.query import ast, expression_text
 from fastcep.query.patterns import groups_of, leaves_of
@@ -28,16 +30,16 @@ def describe(expr: Op, query: ast.Query) -> str:
     ``g[last] binds a`` that the last round of a group does bind its variable, ``a IMPLIES b`` that b need only hold if
     a does, ``partition.a`` is the partition's value of an attribute.
     """
-    text, whole = _Words(query).form(expr)
+    text, whole = _words(query.pattern).form(expr)
     return text[1:-1] if whole else text
 
 
 class _Words:
-    """The texts of one query's expressions: its variables are looked up once."""
+    """The texts of one pattern's expressions."""
 
-    def __init__(self, query: ast.Query) -> None:
-        self.leaves = leaves_of(query.pattern)
-        self.groups = [group for group in groups_of(query.pattern) if group.repeated]
+    def __init__(self, pattern: ast.Pattern) -> None:
+        self.leaves = leaves_of(pattern)
+        self.groups = [group for group in groups_of(pattern) if group.repeated]
 
     def form(self, node: Op) -> tuple[str, bool]:
         """The text, and whether it is one pair of parentheses."""
@@ -95,3 +97,7 @@ class _Words:
             return f"({name_text(group.variable)}{index} binds {own})", True
         function = "COUNT" if kind in ("count", "known") else kind.upper()
         return f"{function}({self.variable(number, '[]')}{name})", False
+
+
+# A plan has hundreds of texts, and each would look through the pattern for its variables.
+_words = lru_cache(maxsize=8)(_Words)
