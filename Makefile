@@ -7,13 +7,14 @@ STAMP := $(VENV)/.installed
 CORE := $(wildcard fastcep/_core/*.pyx fastcep/_core/*.pxd fastcep/_core/*.h)
 export PYTHON
 
-.PHONY: demo test check bench figures lint clean help
+.PHONY: demo test check bench compare figures lint clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
 	@echo "make test     everything that CI runs"
 	@echo "make check    the tests with full counts, the slow ones and those on shared data"
 	@echo "make bench    the benchmarks"
+	@echo "make compare BEFORE=commit  the limit queries before and now"
 	@echo "make figures  the pictures of the README and docs"
 	@echo "make lint     ruff and mypy"
 	@echo "make clean    remove what was built"
@@ -51,6 +52,9 @@ bench: $(STAMP)
 	$(BIN)/python -m bench.compare_limit
 	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.kernels
+
+compare: $(STAMP)
+	$(BIN)/python -m bench.compare_versions $(BEFORE)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

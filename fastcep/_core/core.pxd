@@ -55,6 +55,7 @@ cdef struct Core:
     Pending pending          # matches that wait for the end of their window
     int64_t due              # the first time at which one is decided
     int64_t now              # time of the event, or of the decision
+    int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
     Machine* vm
     Input* inputs            # scratch: of a program

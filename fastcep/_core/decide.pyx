@@ -5,6 +5,7 @@ A waiting match is a row of ``Core.pending``: start ordinal, state, last time th
 It counts as a partial match of its start. Its start lives until the window has ended, so what it refers to is there.
 """
 from libc.stdint cimport INT64_MAX, int64_t
+from libc.string cimport memset
 
 from fastcep._core.core cimport Core
 from fastcep._core.emit cimport emit_staged, end_event
@@ -21,21 +22,29 @@ cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
     return time + span if time <= INT64_MAX - span else INT64_MAX
 
 
+cdef inline bint _ticks_after(const Core* core, int64_t time, int64_t last) noexcept nogil:
+    """Whether there is a tick after ``time`` and not after ``last``."""
+    return time <= INT64_MAX - core.period and time + core.period <= last
+
+
 cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     """Let staged row ``j`` of state ``number``, complete at ``time``, wait until it is decided."""
     cdef State* state = core.states + number
     cdef int64_t start = core.stage.start[j], row
     cdef int64_t last = _later(core.starts.time[start & core.starts.mask], core.window)
-    cdef int64_t due = last if core.period == 0 else _later(time, core.period)
+    cdef int64_t due = last
     cdef int64_t* to
     cdef int c
-    if due > last:
-        return
+    if core.period > 0:
+        if not _ticks_after(core, time, last):
+            return
+        due = time + core.period
     row = new_row(&core.pending)
     if row < 0 or wait(&core.pending, due, core.next_birth, row) < 0:
         core.failed = True
         return
     to = row_at(&core.pending, row)
+    memset(to, 0, core.pending.width * 8)
     to[0] = start
     to[1] = number
     to[2] = last
@@ -52,6 +61,11 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     core.starts.rows[start & core.starts.mask] += 1
     core.starts.live += 1
     core.peak = max(core.peak, core.starts.live)
+
+
+cdef const int64_t* outputs_of(const Core* core, int64_t row) noexcept nogil:
+    """The outputs of a waiting match, each with its null flag behind it; 0 beyond those of its state."""
+    return row_at(&core.pending, row) + HEAD + core.n_slots
 
 
 cdef void _load(Core* core, const int64_t* row) noexcept nogil:
@@ -72,7 +86,7 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
     """Decide what is due before ``time``, or all there is, and emit what holds."""
     cdef Due due
     cdef int64_t* row
-    cdef int64_t start, tick, now = core.now
+    cdef int64_t start, now = core.now
     cdef State* state
     cdef bint stands
     core.emitted = 0
@@ -86,9 +100,8 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
         stands = none_came(core, state.at_end, state.n_at_end, state, 0, due.time)
         if stands:
             emit_staged(core, state, 0)
-        tick = _later(due.time, core.period)
-        if stands and core.period > 0 and tick <= row[2] and tick > due.time:
-            if wait(&core.pending, tick, due.birth, due.row) < 0:
+        if stands and core.period > 0 and _ticks_after(core, due.time, row[2]):
+            if wait(&core.pending, due.time + core.period, due.birth, due.row) < 0:
                 core.failed = True
         else:
             free_row(&core.pending, due.row)

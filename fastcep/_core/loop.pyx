@@ -59,6 +59,7 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                 end_event(core, position + base + k, core.now)
             if core.failed:
                 give_up(core)
+                core.blind = time[n - 1]
                 core.events += base + k
                 return base + k
         if sweep_is_due(core):

@@ -3,26 +3,29 @@
 
 Data flow per batch, in chunks of ``CHUNK`` events: (1) event masks, vectorised: which members each event may be bound to;
 (2) event columns (keys and values computed from the event alone), vectorised over the relevant events; (3) per relevant
-event and member, ascending: probe the index of every incoming edge, filter the bucket by the edge's predicate, *stage* the
-children, merge them in birth order, *commit* them to the target's indexes and emit complete matches. Here is Python's side
-of it; the loop is in ``loop``, edges in ``extend``, what becomes of children in ``commit``, the state in ``core.pxd``.
+event and member, ascending: probe the index of every edge that binds it, filter the bucket by the edge's predicate, *stage* the
+children, merge them in birth order, *commit* them to the target's indexes and emit complete matches. An event of a negated
+variable is kept for later checks; a match that only time can decide waits. Here is Python's side of it; the loop is in
+``loop``, edges in ``extend``, what becomes of children in ``commit`` and ``emit``, lists and for-all conditions in
+``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``.
 
-Rows: fixed words (start ordinal, birth if needed, bindings of the members up to the state's: event position, node of the
-chain for a Kleene member, -1 absent; member 0 is left out where the start tells its event) and columns (null bits of the
-registers and registers, if any).
+Rows: fixed words (start ordinal, birth if needed, the state's bindings: event position, for a Kleene variable or a group
+the latest node of its chain, -1 absent; the first one is left out where the start tells its event) and columns (null bits
+of the registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
 Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
 from fastcep._core.decide cimport decide, drop_pending
+from fastcep._core.gauges cimport key_bytes_of, keys_in, mark_codes, rows_in
 from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.pending cimport pending_clear, pending_init
@@ -30,7 +33,7 @@ from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_clear, starts_init
-from fastcep._core.store cimport Bucket, Index, Source, bucket_at, column_of, index_bytes, index_free, index_new, key_of
+from fastcep._core.store cimport Index, Source, index_free, index_new
 from fastcep._core.tables cimport Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
@@ -64,6 +67,7 @@ cdef class Matcher:
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
         self.core.period = plan.period
         self.core.due = INT64_MAX
+        self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
         self.core.window_kind = plan.window_kind
@@ -229,8 +233,9 @@ cdef class Matcher:
         return done
 
     def finish(self, ring):
-        """End the stream: decide every match that waits, then drop every partial match. Returns as :meth:`advance`."""
+        """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
+        self.core.now = INT64_MAX
         self.clear()
         return done
 
@@ -250,7 +255,7 @@ cdef class Matcher:
         return not failed
 
     def clear(self):
-        """Drop every partial match."""
+        """Drop every partial match; events that are kept for negation stay while the window needs them."""
         with nogil:
             drop_pending(&self.core)
             drop_all(&self.core.starts)
@@ -279,27 +284,12 @@ cdef class Matcher:
                 take(&self.core.detected_counts))
 
     def mark_codes(self, uint8_t[::1] marks):
-        """Set ``marks[c]`` for every string code c that a stored row may hold.
+        """Set ``marks[c]`` for every string code c that a stored row, or a waiting match, may hold.
 
         Keys and registers are not told apart by type, so an integer that looks like a code keeps it alive too.
         """
-        cdef int64_t limit = marks.shape[0], b, value
-        cdef int i, w, r
-        cdef Index* index
-        cdef Bucket* bucket
-        for i in range(self.core.n_indexes + self.core.n_negations):
-            index = self.core.indexes + i
-            for b in range(index.n_buckets):
-                bucket = bucket_at(index, b)
-                for w in range(index.words):
-                    value = key_of(bucket)[w]
-                    if 0 <= value < limit:
-                        marks[value] = 1
-                for w in range(1, index.columns):
-                    for r in range(bucket.head, bucket.size):
-                        value = column_of(index, bucket, w)[r]
-                        if 0 <= value < limit:
-                            marks[value] = 1
+        if marks.shape[0] > 0:
+            mark_codes(&self.core, self.tables.n_outputs, &marks[0], marks.shape[0])
 
     @property
     def tasks(self):
@@ -333,23 +323,22 @@ cdef class Matcher:
     @property
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
-        cdef int64_t total = 0, j
-        cdef Bucket* bucket
-        cdef int i
-        for i in range(self.core.n_indexes):
-            for j in range(self.core.indexes[i].n_buckets):
-                bucket = bucket_at(self.core.indexes + i, j)
-                total += bucket.size - bucket.head
-        return total
+        return rows_in(self.core.indexes, self.core.n_indexes)
+
+    @property
+    def negated_events(self):
+        """Events kept for negated variables, dead ones not yet removed included."""
+        return rows_in(self.core.indexes + self.core.n_indexes, self.core.n_negations)
+
+    @property
+    def waiting(self):
+        """Matches that wait for the time at which they are decided."""
+        return self.core.pending.size
 
     @property
     def keys(self):
-        """Keys in all indexes."""
-        cdef int64_t total = 0
-        cdef int i
-        for i in range(self.core.n_indexes):
-            total += self.core.indexes[i].n_buckets
-        return total
+        """Keys in all indexes, those of negated events too."""
+        return keys_in(self.core.indexes, self.core.n_indexes + self.core.n_negations)
 
     @property
     def nbytes(self):
@@ -359,11 +348,7 @@ cdef class Matcher:
     @property
     def key_bytes(self):
         """Bytes of the indexes without their rows."""
-        cdef int64_t total = 0
-        cdef int i
-        for i in range(self.core.n_indexes):
-            total += index_bytes(self.core.indexes + i) - self.core.indexes[i].bytes
-        return total
+        return key_bytes_of(self.core.indexes, self.core.n_indexes + self.core.n_negations)
 
     @property
     def row_bytes(self):

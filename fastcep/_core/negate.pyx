@@ -90,6 +90,8 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
         if low < 0 and high == INT64_MAX:
             return True  # its SEQ is not taken
         return not _comes(core, item, index, bucket, low, high, until, j, -1)
+    if not state.has[core.n_members + item.group]:
+        return True
     rounds = rounds_of(core, core.n_members + item.group, j)
     for r in range(rounds - 1 if item.reach == LATEST else 0, rounds):
         low, high = -1, INT64_MAX
@@ -158,6 +160,8 @@ cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bu
         first = _first_after(index, bucket, 1, low)
     else:
         since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
+        if core.blind > INT64_MIN and core.blind >= since:
+            return True  # nobody knows whether one came: no match that may be wrong is reported
         first = bucket.head if since == INT64_MIN else _first_after(index, bucket, 2, since - 1)
     end = _first_after(index, bucket, 2, until) if high == INT64_MAX else _first_after(index, bucket, 1, high - 1)
     if not item.has_program and item.n_forall == 0:

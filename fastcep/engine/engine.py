@@ -358,7 +358,7 @@ class Engine:
             self._ended = True
             found = self._take(batch)
             for matcher in self._matchers:
-                matcher.clear()
+                matcher.finish(self._ring)
             if self._ring is not None:
                 self._ring.reclaim(self._position)
             return found
@@ -378,12 +378,14 @@ class Engine:
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
             of the queries' peaks), ``dropped_partial_matches`` (for want of memory), ``stored_rows`` (dead ones not
-            yet removed included), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows, integer divisions by zero),
-            ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None at first), ``held_events``,
-            ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`), ``memory_bytes``, ``memory_limit``
-            (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row`` (starts and
-            chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of the ``total`` programs how
-            many run as ``generated`` code, are ``pending`` or ``failed``, and the ``reason``.
+            yet removed included), ``negated_events`` (kept for ``NEG``), ``waiting_matches`` (for the time that
+            decides them; they count as partial matches), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows,
+            integer divisions by zero), ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None
+            at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`),
+            ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes),
+            ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of
+            the ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the
+            ``reason``.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         names = [plan.query.name for plan in self._plans]

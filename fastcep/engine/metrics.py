@@ -41,6 +41,8 @@ def collect(
         "peak_partial_matches": sum(matcher.peak for matcher in matchers),
         "dropped_partial_matches": sum(matcher.lost for matcher in matchers),
         "stored_rows": rows,
+        "negated_events": sum(matcher.negated_events for matcher in matchers),
+        "waiting_matches": sum(matcher.waiting for matcher in matchers),
         "keys": keys,
         "strings": len(strings),
         "arithmetic_nulls": _sum(matchers, results, "arithmetic_nulls"),

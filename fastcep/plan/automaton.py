@@ -1,9 +1,9 @@
 """From a pattern to its states and edges.
 
-The construction is Glushkov's: one place per variable, and an edge binds one event to one variable. A *state* is how far
-each part of the pattern has come: the place in a ``SEQ``, the places in all parts of an ``AND``, the branch of an
-``OR``, which members of an ``ANY``, the place in the current round of a group. What was passed over is no part of it, so
-that a ``SEQ`` has one state per variable however many of them are optional.
+The construction is Glushkov's: one place per variable, and an edge binds one event to one variable. A *state* is how
+far each part of the pattern has come: the place in a ``SEQ``, the places in all parts of an ``AND``, the branch of an
+``OR``, which members of an ``ANY``, the place in the current round of a group. What was passed over is no part of it,
+so that a ``SEQ`` has one state per variable however many of them are optional.
 
 Invariant: the bindings of a match in stream order, and where its rounds begin, name exactly one path. So every match is
 found once.
@@ -237,24 +237,24 @@ class _Builder:
                     changed = True
         return bound
 
-    def _steps(self, part: ast.Pattern, here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
+    def _steps(self, pattern: ast.Pattern, here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
         """Every way to bind one event: ``(member, again, round, frontier after it)``."""
-        match part:
+        match pattern:
             case ast.Member():
-                if here is None or (part.repeated and part.maximum != 1):
-                    yield self.numbers[part.variable], here is not None, "", (1,)
+                if here is None or (pattern.repeated and pattern.maximum != 1):
+                    yield self.numbers[pattern.variable], here is not None, "", (1,)
             case ast.Sequence(members):
                 yield from self._sequence(members, here)
             case ast.Conjunction(members):
                 parts = here or (None,) * len(members)
                 for n, member in enumerate(members):
-                    for number, again, round, there in self._steps(member, parts[n]):
-                        yield number, again, round, (*parts[:n], there, *parts[n + 1 :])
+                    for number, again, part, there in self._steps(member, parts[n]):
+                        yield number, again, part, (*parts[:n], there, *parts[n + 1 :])
             case ast.Disjunction(members):
                 for n, member in enumerate(members):
                     if here is None or here[0] == n:
-                        for number, again, round, there in self._steps(member, here and here[1]):
-                            yield number, again, round, (n, there)
+                        for number, again, part, there in self._steps(member, here and here[1]):
+                            yield number, again, part, (n, there)
             case ast.AnyOf(count, members):
                 taken: tuple[int, ...] = here or ()
                 for n, member in enumerate(members):
@@ -262,8 +262,8 @@ class _Builder:
                         yield self.numbers[member.variable], False, "", tuple(sorted((*taken, n)))
             case ast.Group(inner):
                 for number, again, _, there in self._steps(inner, here and here[0]):
-                    yield number, again, "first" if here is None and part.repeated else "", (there,)
-                if here is not None and part.maximum != 1 and self._done(inner, here[0]):
+                    yield number, again, "first" if here is None and pattern.repeated else "", (there,)
+                if here is not None and pattern.maximum != 1 and self._done(inner, here[0]):
                     for number, again, _, there in self._steps(inner, None):
                         yield number, again, "next", (there,)
 
@@ -271,14 +271,14 @@ class _Builder:
         first = 0
         if here is not None:
             first, inside = here
-            for number, again, round, there in self._steps(members[first], inside):
-                yield number, again, round, (first, there)
+            for number, again, part, there in self._steps(members[first], inside):
+                yield number, again, part, (first, there)
             if not self._done(members[first], inside):
                 return
             first += 1
         for n in range(first, len(members)):
-            for number, again, round, there in self._steps(members[n], None):
-                yield number, again, round, (n, there)
+            for number, again, part, there in self._steps(members[n], None):
+                yield number, again, part, (n, there)
             if not self._done(members[n], None):
                 return
 
@@ -308,15 +308,15 @@ class _Builder:
         return part.minimum == 0 if here is None else self._done(part.pattern, here[0])
 
     def _rank(self, part: ast.Pattern, here: Frontier) -> tuple[int, ...]:
-        """Key that numbers the states: those of a SEQ by place, those of an AND by how many parts have begun."""
+        """Key that numbers the states: those of a SEQ by place, those of an AND by how far its parts are together."""
         if here is None:
             return (0,)
         match part:
             case ast.Sequence(members) | ast.Disjunction(members):
                 return (here[0] + 1, *self._rank(members[here[0]], here[1]))
             case ast.Conjunction(members):
-                begun = sum(inside is not None for inside in here)
-                return (begun, *(-rank for n, inside in enumerate(here) for rank in self._rank(members[n], inside)))
+                ranks = list(map(self._rank, members, here))
+                return (sum(rank[0] for rank in ranks), *(-word for rank in ranks for word in rank))
             case ast.AnyOf():
                 return (len(here), *here)
             case ast.Group(inner):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, Automaton, Edge
 from fastcep.plan.bytecode import Compiler
-from fastcep.plan.ir import TRUE, Op, leaves, only, transform
+from fastcep.plan.ir import TRUE, Op, only, transform
 from fastcep.plan.negation import Absence, Absences
 from fastcep.plan.placement import ForAll, Placement
 from fastcep.plan.plan import AbsencePlan, ForAllPlan, NegationPlan

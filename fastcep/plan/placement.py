@@ -3,8 +3,8 @@
 A conjunct is decided
 
 * by an event alone (*local*), when it mentions one member and only the event bound to it;
-* on the edges behind which all that it mentions is bound or will never be: over the source state and the event, or, when
-  the event does not matter (a Kleene variable closes), once per row of the source;
+* on the edges behind which all that it mentions is bound or will never be: over the source state and the event, or,
+  when the event does not matter (a Kleene variable closes), once per row of the source;
 * where a match ends, for what is still open there;
 * at every element (*stepwise*), when ``[i]`` speaks of neighbours in one Kleene variable and of what is known before;
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that; in a group those of the latest
@@ -116,7 +116,7 @@ class Placer:
     def _is_local(self, item: Conjunct, member: int, elements: set[int]) -> bool:
         """Whether the event that is bound to the member decides it."""
         if not self.leaves[member].repeated:
-            return True
+            return not item.closed
         offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
         return bool(elements) and len(offsets) == 1
 

@@ -1,14 +1,14 @@
 """Quantities of partial matches, and how binding one more event changes them.
 
-A condition is written over the *state view*: quantities as they are in a state. :func:`step` rewrites such an expression
-over an edge into one over the source state's quantities and the event, so every quantity is computed once,
+A condition is written over the *state view*: quantities as they are in a state. :func:`step` rewrites such an
+expression over an edge into one over the source state's quantities and the event, so every quantity is computed once,
 incrementally, when an event is bound.
 
 Kinds of quantities of a variable: ``count`` bound events, or rounds of a group, ``first`` attribute of the first (or
 only) event, ``last`` attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of
 non-null values, ``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's
-dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a round;
-``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
+dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a
+round; ``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, groups_of, is_nullable, leaves_of, sub_patterns
+from fastcep.query.patterns import Leaf, count_states, groups_of, is_nullable, leaves_of, sub_patterns
 from fastcep.query.printer import pattern_text
 from fastcep.query.source import Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, attribute_dtypes
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_MEMBERS", "OUTPUT_COLUMNS", "check_pattern"]
 
 MAX_MEMBERS = 64
+MAX_STATES = 1024
 MAX_TICKS = 1_000_000
 OUTPUT_COLUMNS = ("query", "window_id", "detected_at")
 
@@ -41,6 +42,13 @@ def check_pattern(query: ast.Query, spans: Spans) -> None:
     if len(leaves) > MAX_MEMBERS:
         raise Problem(
             f"the pattern has {len(leaves)} members; at most {MAX_MEMBERS} are possible", leaves[MAX_MEMBERS].member
+        )
+    states = count_states(query.pattern)
+    if states > MAX_STATES:
+        raise Problem(
+            f"the pattern can be in {states:,} states of progress, because the parts of AND and ANY may come in every "
+            f"order; at most {MAX_STATES:,} are possible; use fewer parts, or SEQ where the order is known",
+            query.pattern,
         )
     _check_names(query, leaves, spans)
     for pattern in _walk(query.pattern):

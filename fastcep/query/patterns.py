@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastcep.query import ast
 
-__all__ = ["Leaf", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns"]
+__all__ = ["Leaf", "count_states", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,22 @@ def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
     """All groups in the order written."""
     own = (pattern,) if isinstance(pattern, ast.Group) else ()
     return own + tuple(group for part in sub_patterns(pattern) for group in groups_of(part))
+
+
+def count_states(pattern: ast.Pattern) -> int:
+    """How many states of progress a pattern has: places of a SEQ add up, those of an AND multiply."""
+    match pattern:
+        case ast.Member():
+            return 1
+        case ast.Negation():
+            return 0
+        case ast.Conjunction():
+            return math.prod(1 + count_states(part) for part in pattern.members) - 1
+        case ast.AnyOf() if not pattern.members[0].repeated:
+            return sum(math.comb(len(pattern.members), taken) for taken in range(1, pattern.count + 1))
+        case ast.Aperiodic() | ast.Periodic():
+            return sum(map(count_states, sub_patterns(pattern)[:-1]))
+    return sum(map(count_states, sub_patterns(pattern)))
 
 
 def is_nullable(pattern: ast.Pattern) -> bool:

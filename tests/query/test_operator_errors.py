@@ -250,3 +250,15 @@ def test_at_most_64_variables_with_negated_and_inner_ones(schema: Schema) -> Non
 def test_the_most_ticks(schema: Schema) -> None:
     assert parse("PATTERN PERIODIC(A a, 1us, C c) WITHIN 1s", schema).pattern
     assert refuse("PATTERN PERIODIC(A a, 999ns, C c) WITHIN 1s", schema)[1] == "999ns"
+
+
+def test_the_most_states(schema: Schema) -> None:
+    parts = [f"A v{number}" for number in range(11)]
+    assert parse(f"PATTERN AND({', '.join(parts[:10])}) WITHIN 1h", schema).pattern
+    pattern = f"AND({', '.join(parts)})"
+    message, marked = refuse(f"PATTERN {pattern} WITHIN 1h", schema)
+    assert message == (
+        "the pattern can be in 2,047 states of progress, because the parts of AND and ANY may come in every order; "
+        "at most 1,024 are possible; use fewer parts, or SEQ where the order is known"
+    )
+    assert marked == pattern
