@@ -218,6 +218,16 @@ def meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
+def test_what_has_too_many_states_is_told_in_words() -> None:
+    members = ", ".join(f"{'ABC'[k % 3]} x{k}" for k in range(8))
+    one = make_plan(query(f"PATTERN AND({members}) WITHIN 1h"))
+    told = svg([facts(make_plan(CASES["keys"][0])), facts(one)])
+    check_svg(told)
+    assert "255 states and 1024 edges: too many to draw" in told
+    assert told.count('rx="8"') == 4, "the other query's"
+    assert "state {x0, x1, x2, x3, x4, x5, x6, x7} accepts" in told
+
+
 @given(st.text(max_size=60), st.integers(4, 30))
 def test_clipped_and_wrapped_text_fits(text: str, most: int) -> None:
     line = shown(text)

@@ -87,12 +87,10 @@ class Layout:
 
 def lay_out(facts: dict[str, Any]) -> Layout:
     """Place the states and edges of a query."""
-    order = _order(facts)
-    boxes = [Box(["start"]), *(_box(facts, facts["states"][number]) for number in order)]
-    places: dict[int | None, int] = {None: 0} | {number: n + 1 for n, number in enumerate(order)}
+    boxes = [Box(["start"]), *(_box(facts, state) for state in facts["states"])]
     links: list[Link] = []
     for edge in facts["edges"]:
-        links.append(_link(facts, edge, places, links))
+        links.append(_link(facts, edge, links))
     skips = sorted((link for link in links if link.kind == "skip"), key=lambda link: (link.span, link.source))
     for link in skips:
         forward = link.source < link.target
@@ -126,18 +124,6 @@ def _widest(lines: list[str]) -> float:
     return max(map(columns, lines), default=0) * CHARACTER
 
 
-def _order(facts: dict[str, Any]) -> list[int]:
-    """The states' numbers from left to right: the fewer edges from the start the more left, so most edges go right."""
-    far: dict[int | None, int] = {None: 0}
-    todo: list[int | None] = [None]
-    for here in todo:
-        for edge in facts["edges"]:
-            if edge["source"] == here and edge["target"] not in far:
-                far[edge["target"]] = far[here] + 1
-                todo.append(edge["target"])
-    return sorted((number for number in far if number is not None), key=lambda number: (far[number], number))
-
-
 def _box(facts: dict[str, Any], state: dict[str, Any]) -> Box:
     told = state_lines(facts, state)
     lines = [line for heading, line in told if heading.startswith("event")]
@@ -152,8 +138,9 @@ def _box(facts: dict[str, Any], state: dict[str, Any]) -> Box:
     return Box([*named, *lines], state["accepts"])
 
 
-def _link(facts: dict[str, Any], edge: dict[str, Any], places: dict[int | None, int], others: list[Link]) -> Link:
-    source, target = places[edge["source"]], places[edge["target"]]
+def _link(facts: dict[str, Any], edge: dict[str, Any], others: list[Link]) -> Link:
+    source = 0 if edge["source"] is None else edge["source"] + 1
+    target = edge["target"] + 1
     lines = [*filter(None, [binding(facts, edge)]), *edge_lines(facts, edge)]
     if source == target:
         return Link(source, target, _short(lines), "loop")

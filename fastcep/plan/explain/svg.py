@@ -16,6 +16,7 @@ __all__ = ["svg"]
 _INK, _FAINT, _FILL, _LINK = "#1f2937", "#6b7280", "#eef2ff", "#4f46e5"
 _LEAST = 720.0  # px, so that the text below a small picture has room
 _MARGIN = 12.0
+_MOST_STATES = 128  # what has more would be metres wide, and is told in words
 
 
 def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
@@ -28,8 +29,8 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
     told
         Whether the explanation as text stands below each picture; without it only what operators ask for does.
     """
-    layouts = [lay_out(facts) for facts in queries]
-    width = max([_LEAST if told else 0.0, *(layout.width for layout in layouts)])
+    layouts = [lay_out(facts) if len(facts["states"]) <= _MOST_STATES else None for facts in queries]
+    width = max([_LEAST if told or None in layouts else 0.0, *(layout.width for layout in layouts if layout)])
     body: list[str] = []
     y = 0.0
     for facts, layout in zip(queries, layouts, strict=True):
@@ -38,11 +39,15 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
         for row, line in enumerate(wrap(title, int(width / CHARACTER))):
             y += LINE if row else 0.0
             body.append(_text(0, y, line, bold=True))
-        y += 6
-        body.append(f'<g transform="translate(0 {_number(y)})">')
-        body += _picture(layout)
-        body.append("</g>")
-        y += layout.height
+        if layout is None:
+            y += LINE
+            body.append(_text(0, y, f"{len(facts['states'])} states and {len(facts['edges'])} edges: too many to draw"))
+        else:
+            y += 6
+            body.append(f'<g transform="translate(0 {_number(y)})">')
+            body += _picture(layout)
+            body.append("</g>")
+            y += layout.height
         asked = [shown(f"{heading:<12}{line}") for heading, line in notes(facts, full=True)]
         for line in text(facts).split("\n") if told else asked:
             for part in wrap(line, int(width / CHARACTER)):
