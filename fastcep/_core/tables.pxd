@@ -96,7 +96,7 @@ cdef struct IndexInfo:
     int32_t* forall
 
 
-cdef enum:                  # reach of a for-all condition, or of a check in a group
+cdef enum:                  # reach of a for-all condition (ALL, EARLIER), or of a check in a group (ALL, LATEST)
     ALL
     LATEST
     EARLIER
@@ -105,7 +105,6 @@ cdef enum:                  # reach of a for-all condition, or of a check in a g
 cdef struct ForAll:
     int32_t guard
     int32_t reach
-    int32_t newest           # greatest offset
     Code program
     int32_t n_elements
     int32_t* member

@@ -7,7 +7,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
-from fastcep.query.patterns import leaves_of
 
 COLUMN_TYPE = -3
 
@@ -53,7 +52,7 @@ cdef class Tables:
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
         self.n_types = len(plan.type_members)
-        self.n_members = len(leaves_of(plan.query.pattern))
+        self.n_members = len(plan.negated)
         self.n_groups = len(plan.groups)
         self.n_slots = self.n_members + self.n_groups
         self.n_states = len(plan.states)
@@ -110,7 +109,6 @@ cdef class Tables:
         for i, forall in enumerate(plan.foralls):
             self.foralls[i].guard = forall.guard
             self.foralls[i].reach = forall.reach
-            self.foralls[i].newest = max([offset for _, offset, _ in forall.elements], default=0)
             code_new(&self.foralls[i].program, forall.program, intern)
             self.foralls[i].n_elements = len(forall.elements)
             self.foralls[i].member = ints([e[0] for e in forall.elements])
@@ -125,10 +123,10 @@ cdef class Tables:
         cdef Py_ssize_t i
         cdef Leaf* leaf
         self.leaves = <Leaf*>calloc(self.n_members, sizeof(Leaf))
-        for i, item in enumerate(leaves_of(plan.query.pattern)):
+        for i in range(self.n_members):
             leaf = self.leaves + i
-            leaf.negated = item.negated
-            leaf.repeated = item.repeated
+            leaf.negated = plan.negated[i]
+            leaf.repeated = plan.lists[i]
             leaf.group = _holder(plan.groups, i)
             leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
             number = _holder(plan.sets, i)

@@ -64,7 +64,7 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
         yield from _found(error)
         if engine.metrics()["held_events"]:  # they were accepted before the error
             try:
-                yield engine.flush()
+                yield engine.flush(complete=False)
             except MemoryLimitError as second:  # what went wrong first is told
                 yield from _found(second)
         raise

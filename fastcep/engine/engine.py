@@ -215,7 +215,7 @@ class Engine:
         held = 0 if self._reorder is None else batch.nbytes
         return shared_bytes(None, self._strings, self._reorder) + held
 
-    def _take(self, batch: EventBatch | None) -> Matches:
+    def _take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
         """Match the events that are next in the stream, if there are any."""
         self._kernels.swap()
         if batch is None:  # what is held back has grown
@@ -223,7 +223,7 @@ class Engine:
         if batch is not None:
             self._match(batch)
         if self._defers:
-            self._decide()
+            self._decide(complete)
         found = no_matches(self._plans, self._returns) if batch is None and not self._defers else self._found()
         if self._unused.due:
             self._forget_strings()
@@ -234,12 +234,14 @@ class Engine:
         parts = zip(self._plans, self._matchers, self._returns, strict=True)
         return Matches([take_matches(*part, numbers) for part in parts])
 
-    def _decide(self) -> None:
-        """Decide the matches that wait for a time which the watermark has passed; at the end, all of them."""
+    def _decide(self, complete: bool) -> None:
+        """Decide the matches that wait for a time which the watermark has passed; if the stream is complete, all."""
         clock = self._watermark()
+        if self._ended and self._time is not None:
+            clock = self._time if clock is None else max(clock, self._time)
         for number, matcher in enumerate(self._matchers):
             live = matcher.lost
-            if self._ended:
+            if complete:
                 done = matcher.finish(self._ring)
             else:
                 done = clock is None or matcher.advance(clock, self._position, self._ring)
@@ -351,13 +353,17 @@ class Engine:
             late = self._reorder.take_late() if self._reorder is not None else None
             return events_to_arrow(late if late is not None else empty_events(self._schema), self._strings)
 
-    def flush(self) -> Matches:
-        """End the stream: return what was waiting for its end and drop all state but late events."""
+    def flush(self, *, complete: bool = True) -> Matches:
+        """End the stream: return what was waiting for its end and drop all state but late events.
+
+        ``complete=False`` says that the stream broke off: matches that wait for a time after its last event are lost.
+        """
         with self._alone():
             batch = self._reorder.finish() if self._reorder is not None else None
             self._ended = True
-            found = self._take(batch)
+            found = self._take(batch, complete=complete)
             for matcher in self._matchers:
+                matcher.clear()  # so that nothing is decided any more
                 matcher.finish(self._ring)
             if self._ring is not None:
                 self._ring.reclaim(self._position)

@@ -68,8 +68,8 @@ class QueryMatches:
 class Matches:
     """The matches of one engine call.
 
-    They come by detecting event, then query (in the order given to the engine), then birth order. Nothing is copied
-    until :meth:`to_arrow`.
+    They come by the time they are detected (at one time those of an event, by event, before those that waited for it),
+    then query (in the order given to the engine), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
     def __init__(self, parts: Sequence[QueryMatches]) -> None:
@@ -102,8 +102,9 @@ class Matches:
         """Return an Arrow table.
 
         Columns: ``query`` (dictionary), ``window_id`` (int64, null without explicit windows), ``detected_at``
-        (timestamp[ns, UTC]), one per variable (int64 sequence number, null when untaken; large_list<int64> for a Kleene
-        variable), then the RETURN columns. With several queries a column that a query does not have is null.
+        (timestamp[ns, UTC]), one per variable (int64 sequence number, null when absent; large_list<int64> for a Kleene
+        variable, and for ``g.a`` of a group with one entry per round), then the RETURN columns. With several queries a
+        column that a query does not have is null.
 
         Raises
         ------

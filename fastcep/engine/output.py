@@ -19,9 +19,7 @@ __all__ = ["no_matches", "take_matches"]
 Ints = npt.NDArray[np.int64]
 
 
-def take_matches(
-    plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None
-) -> QueryMatches:
+def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None) -> QueryMatches:
     """Take what a matcher found in a batch.
 
     Parameters

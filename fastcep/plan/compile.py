@@ -99,6 +99,8 @@ class _Planner:
             absences=absences,
             edges=edges,
             states=states,
+            negated=tuple(leaf.negated for leaf in self.leaves),
+            lists=tuple(leaf.repeated for leaf in self.leaves),
             groups=tuple(self.places.inner.values()),
             sets=self.places.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,

@@ -8,12 +8,13 @@ for the end of the window. (A leading one looks back from the last event, so it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
 from fastcep.plan.conjuncts import Conjunct, guarded
-from fastcep.plan.ir import TRUE, Op, leaves, only, quantity, to_float
-from fastcep.plan.placement import ForAll, Placer
+from fastcep.plan.ir import TRUE, Op, leaves, only, quantity, to_float, transform
+from fastcep.plan.placement import ForAll, Placer, of_last_rounds
 
 __all__ = ["Absence", "Absences", "place_negations"]
 
@@ -31,7 +32,7 @@ class Absence:
     walks
         The same with ``elem`` leaves; in a group for the round of the neighbours.
     reach
-        In a group: ``"latest"`` round or ``"all"``.
+        In a group: for the ``"latest"`` round or ``"all"``.
     """
 
     negated: Negated
@@ -62,7 +63,8 @@ def place_negations(placer: Placer) -> Absences:
     return out
 
 
-def _absence(placer: Placer, negated: Negated, items: list[Conjunct], reach: str) -> Absence:
+def _absence(placer: Placer, negated: Negated, items: list[Conjunct], crossing: Sequence[Edge] = ()) -> Absence:
+    """The check of all rounds; of the latest one, if it is made on the edges ``crossing``."""
     keys: list[tuple[Op, Op]] = []
     conditions: list[Op] = []
     walks: list[ForAll] = []
@@ -70,14 +72,28 @@ def _absence(placer: Placer, negated: Negated, items: list[Conjunct], reach: str
         own = placer.translate.dtype(negated.member, name)
         keys.append(_key(quantity("part", own, -1, 0, name), Op("neg", own, (), (negated.member, name))))
     for item in items:
-        pair = _equality(item.expr) if item.guard == TRUE else None
-        if item.elements():
+        if item.elements() and not crossing:
             walks.append(ForAll(item.guard, item.expr))
-        elif pair is not None:
+            continue
+        condition = of_last_rounds(item, 0) if item.elements() else guarded(item.guard, item.expr)
+        condition = _known(condition, crossing)
+        pair = _equality(condition)
+        if pair is not None:
             keys.append(pair)
-        else:
-            conditions.append(guarded(item.guard, item.expr))
+        elif condition != TRUE:
+            conditions.append(condition)
+    reach = "latest" if crossing else "all"
     return Absence(negated, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(walks), reach)
+
+
+def _known(expr: Op, crossing: Sequence[Edge]) -> Op:
+    """Fold what is known of the round on all of the edges: which variables it binds."""
+
+    def leaf(node: Op) -> Op | None:
+        here = node.name == "q" and node.data[0] == "has_last" and node.data[2] == 0
+        return TRUE if here and all(edge.now[node.data[1]] == YES for edge in crossing) else None
+
+    return transform(expr, leaf) if crossing else expr
 
 
 def _key(row: Op, event: Op) -> tuple[Op, Op]:
@@ -98,7 +114,7 @@ def _equality(expr: Op) -> tuple[Op, Op] | None:
 
 def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
     states, edges = placer.places.states, placer.places.edges
-    absence = _absence(placer, negated, items, "all")
+    absence = _absence(placer, negated, items)
     sides = negated.before | negated.after
     nested = len(sides) < sum(not leaf.negated for leaf in placer.leaves)
 
@@ -137,11 +153,11 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
     crossing = [edge for edge in edges if edge.member in negated.after
                 and all(edge.now[m] == NO for m in negated.after) and not edge.round]  # fmt: skip
     if all(_known_at(item, edge, negated, states) for item in items for edge in crossing):
-        absence = _absence(placer, negated, items, "latest")
+        absence = _absence(placer, negated, items, crossing)
         for edge in crossing:
             out.on_edge.setdefault(edge, []).append(absence)
         return
-    absence = _absence(placer, negated, items, "all")
+    absence = _absence(placer, negated, items)
     whole = Conjunct(TRUE, TRUE, closed=frozenset([group]).union(*(item.closed for item in items)),
                      bound=frozenset().union(*(item.bound for item in items)))  # fmt: skip
     for edge in edges:

@@ -6,9 +6,9 @@ A conjunct is decided
 * on the edges behind which all that it mentions is bound or will never be: over the source state and the event, or,
   when the event does not matter (a Kleene variable closes), once per row of the source;
 * where a match ends, for what is still open there;
-* at every element (*stepwise*), when ``[i]`` speaks of neighbours in one Kleene variable and of what is known before;
-* by walking the elements (*for-all* conditions), when ``[i]`` meets more than that; in a group those of the latest
-  rounds whenever one of its events is bound, if all else is known then.
+* at every element (*stepwise*), when ``[i]`` speaks of neighbours in one Kleene variable, or in the rounds of one
+  group, and of what is known before;
+* by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
@@ -20,21 +20,21 @@ from dataclasses import dataclass, field, replace
 
 from fastcep.plan.automaton import START, Automaton, Edge, automaton
 from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
-from fastcep.plan.ir import FALSE, TRUE, Op, const, count, leaves, quantity, transform
+from fastcep.plan.implied import implied_equalities
+from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
 from fastcep.plan.rewrite import closed, is_bound
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["ForAll", "Placement", "Placer"]
+__all__ = ["ForAll", "Placement", "Placer", "of_last_rounds"]
 
 
 @dataclass(frozen=True, slots=True)
 class ForAll:
     """``condition`` (state view with ``elem`` leaves) must hold for every ``i``; ``guard`` says whether it applies.
 
-    ``reach`` is ``"all"``; ``"latest"``: only those i that the event bound last takes part in; ``"earlier"``: all
-    elements but the last.
+    ``reach`` is ``"all"`` i, or ``"earlier"``: all elements but the last.
     """
 
     guard: Op
@@ -66,6 +66,7 @@ class Placer:
         self.result = Placement()
         self.same: tuple[str, ...] = ()
         self.on_negated: dict[int, list[Conjunct]] = {}
+        self._equalities: list[Op] = []
 
     def place(self) -> Placement:
         """Return the placement of all conditions of the query but those on negated variables (``on_negated``)."""
@@ -78,6 +79,8 @@ class Placer:
         self.same = tuple(dict.fromkeys(same))
         for name in self.same:
             self._partition(name)
+        for edge, condition in implied_equalities(self._equalities, self.places):
+            self.result.on_edge.setdefault(edge, []).append(condition)
         self._bounds()
         self._distinct(self.query.pattern)
         return self.result
@@ -96,14 +99,15 @@ class Placer:
                 if edge.source == START:
                     out.on_edge.setdefault(edge, []).append(item.expr)
             return
+        if item.guard == TRUE:
+            self._equalities.append(item.expr)
         elements = item.elements()
         if len(item.mentioned) == 1 and self._is_local(item, item.mentioned[0], elements):
             out.local.setdefault(item.mentioned[0], []).append(_of_event(item.expr))
         elif len(elements) == 1 and self._is_stepwise(item, *elements):
             self._stepwise(item, *elements)
         elif elements and self._is_by_round(item, elements):
-            for edge in self._into(*elements):
-                out.all_on_edge.setdefault(edge, []).append(ForAll(item.guard, item.expr, "latest"))
+            self._by_round(item)
         else:
             self._where_decided(item, bool(elements))
 
@@ -180,6 +184,12 @@ class Placer:
             applies = condition if span <= 1 else guarded(long_enough, condition)
             self.result.on_edge.setdefault(edge, []).append(applies)
 
+    def _by_round(self, item: Conjunct) -> None:
+        """Where an event is bound to a variable of the newest round that it speaks of, if all the others are there."""
+        newest = max(leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem")
+        for edge in self._into(*(m for m, offset in _mentions(item.expr) if offset == newest)):
+            self.result.on_edge.setdefault(edge, []).append(of_last_rounds(item, newest))
+
     def _bounds(self) -> None:
         """The least and the most events of a Kleene variable, and rounds of a group."""
         places, out = self.places, self.result
@@ -222,6 +232,23 @@ class Placer:
                 here = Op("event", dtypes[edge.member], (), (edge.member, name))
                 key = quantity("part", dtype, -1, 0, name)
                 self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (key, here)))
+
+
+def of_last_rounds(item: Conjunct, newest: int) -> Op:
+    """A condition on a group's rounds for the i with which round ``i + newest`` is the last one there is."""
+
+    def leaf(node: Op) -> Op | None:
+        if node.name != "elem":
+            return None
+        return quantity("last", node.dtype, node.data[0], newest - node.data[1], node.data[2])
+
+    there = [quantity("has_last", "b", member, newest - offset) for member, offset in _mentions(item.expr)]
+    return guarded(all_of([item.guard, *there]), transform(item.expr, leaf))
+
+
+def _mentions(expr: Op) -> list[tuple[int, int]]:
+    """Members and offsets of the elements that a condition mentions."""
+    return list(dict.fromkeys(leaf.data[:2] for leaf in leaves(expr) if leaf.name == "elem"))
 
 
 def _of_event(expr: Op) -> Op:

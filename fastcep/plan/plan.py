@@ -46,7 +46,7 @@ class IndexPlan:
 class ForAllPlan:
     """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``.
 
-    ``reach`` is 0 for all i, 1 for those that the event bound last takes part in, 2 for all elements but the last.
+    ``reach`` is 0 for all i, 2 for all elements but the last.
     In a condition on a negated variable ``event`` inputs are registers of its event.
     """
 
@@ -155,6 +155,8 @@ class Plan:
         Per type id the bit mask of members that may bind it.
     locals
         Per member the program over event columns that it must satisfy, or None.
+    negated, lists
+        Per member whether it is negated, and whether it holds a list in a match.
     groups
         Members of each repeated group; the group's own number is that of the members and its place here.
     sets
@@ -179,6 +181,8 @@ class Plan:
     absences: tuple[AbsencePlan, ...]
     edges: tuple[EdgePlan, ...]
     states: tuple[StatePlan, ...]
+    negated: tuple[bool, ...]
+    lists: tuple[bool, ...]
     groups: tuple[tuple[int, ...], ...]
     sets: tuple[tuple[int, ...], ...]
     period: int

@@ -40,12 +40,12 @@ def step(expr: Op, edge: Edge) -> Op:
             return Op("event", node.dtype, (), (edge.member, attr)) if edge.source == START else node
         if variable == edge.group:
             return _rounds(node, edge)
+        if variable in edge.peers and kind in ("last", "has_last"):
+            return _last_round(node, edge)
         if variable == edge.member:
             return _taken(node, edge)
         if edge.before[variable] == NO:
             return _absent(node)
-        if edge.round == "next" and variable in edge.peers and kind in ("last", "has_last"):
-            return _absent(node)  # another variable of the group, which the new round does not bind yet
         return node
 
     return transform(expr, leaf)
@@ -111,10 +111,24 @@ def _taken(node: Op, edge: Edge) -> Op:
     return old if fresh else Op("select", node.dtype, (_is(member, extra), value, node))
 
 
+def _last_round(node: Op, edge: Edge) -> Op:
+    """An attribute of the event that the ``extra``-th last round binds, or whether it binds one."""
+    kind, member, extra, attr = node.data
+    if member == edge.member and extra == 0:
+        return TRUE if kind == "has_last" else Op("event", node.dtype, (), (member, attr))
+    if edge.round == "first" or (edge.round == "next" and extra == 0) or edge.before[member] == NO:
+        return _absent(node)
+    if edge.round == "next":
+        extra -= 1
+    if extra == 0 and edge.now[member] == NO:
+        return _absent(node)
+    if extra == 0 and edge.now[member] == YES and kind == "has_last":
+        return TRUE
+    return replace(node, data=(kind, member, extra, attr))
+
+
 def _in_round(kind: str, extra: int, edge: Edge, value: Op, old: Op) -> Op:
-    """An attribute of one round's event, when an event is bound in the current round."""
-    if kind == "last":
-        return value
+    """An attribute of a given round's event, when an event is bound in the current round."""
     wanted = 0 if kind == "first" else extra  # the round, counted from 0
     if edge.round == "first":
         return value if wanted == 0 else old

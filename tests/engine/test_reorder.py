@@ -299,6 +299,22 @@ def test_the_clock_does_not_run_back() -> None:
     assert counts(one) == (2, 0, 0, 0, 20)
 
 
+@pytest.mark.parametrize("lateness", [None, "0ns", "5ns", "1s"])
+def test_a_stream_that_broke_off_decides_nothing_beyond_its_end(lateness: str | None) -> None:
+    """The first A waits until 10, the second until 12. The last event is at 12, where another may come."""
+    text = "PATTERN SEQ(A a, NEG B b) WITHIN 10ns"
+    for moved, wanted in ((None, [0]), (12, [0]), (13, [0, 1])):
+        one = engine(lateness, text=text)
+        found = [one.process(events("AAA", [0, 2, 12]))]
+        if moved is not None:
+            found.append(one.advance(moved))
+        found.append(one.flush(complete=False))
+        assert [a for matches in found for a in matches.to_arrow()["a"].to_pylist()] == wanted
+        state = one.metrics()
+        assert (state["matches"], state["live_partial_matches"], state["waiting_matches"]) == (len(wanted), 0, 0)
+    assert len(engine(lateness, text=text).flush(complete=False)) == 0
+
+
 # ------------------------------------------------------------------------ limits
 
 

@@ -1,0 +1,53 @@
+"""Equalities that others imply become keys where nothing else joins."""
+
+from __future__ import annotations
+
+import pytest
+
+import fastcep as fc
+from fastcep.plan import make_plan
+
+SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64"} for name in "ABCD"}, time="t", type="type")
+
+
+def keys(text: str) -> dict[str, list[str]]:
+    """Per edge ``bound > bound`` its keys, ``row = event``."""
+    plan = make_plan(fc.parse(f"PATTERN {text} WITHIN 1s", SCHEMA))
+    names = ["".join("abcd"[slot] for slot in state.bindings) for state in plan.states]
+    return {
+        f"{names[edge.source]} > {names[edge.target]}": [f"{row} = {event}" for row, event in edge.key_texts]
+        for edge in plan.edges
+        if edge.source >= 0
+    }
+
+
+def test_between_the_parts_of_and() -> None:
+    found = keys("AND(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
+    assert found == {
+        "a > ab": ["a.k = b.k"], "a > ac": ["a.k = c.k"], "ab > abc": ["a.k = c.k"], "ac > abc": ["a.k = b.k"],
+        "b > ab": ["b.k = a.k"], "c > ac": ["c.k = a.k"], "bc > abc": ["b.k = a.k", "c.k = a.k"],
+        "b > bc": ["b.k = c.k"], "c > bc": ["c.k = b.k"],
+    }  # fmt: skip
+
+
+def test_before_a_later_member_in_seq() -> None:
+    assert keys("SEQ(A a, B b, C c) WHERE a.k = c.v AND b.k = c.v")["a > ab"] == ["a.k = b.k"]
+
+
+def test_what_is_written_is_enough() -> None:
+    found = keys("SEQ(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
+    assert found == {"a > ab": ["a.k = b.k"], "ab > abc": ["a.k = c.k"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SEQ(A a, B b, C? c) WHERE a.k = c.k AND b.k = c.k",
+        "SEQ(A a, B b, OR(C c, D d)) WHERE a.k = c.k AND b.k = c.k",
+        "SEQ(A a, B b, C c) WHERE a.x = c.x AND b.x = c.x",
+        "SEQ(A a, B b, C c) WHERE a.k = c.k OR b.k = c.k",
+        "SEQ(A a, B b, C+ c[]) WHERE a.k = c[i].k AND b.k = c[i].k",
+    ],
+)
+def test_not_where_a_match_may_do_without(text: str) -> None:
+    assert keys(text)["a > ab"] == []
