@@ -181,8 +181,8 @@ def test_negations_tell_what_is_kept_and_checked() -> None:
 
 def test_groups_read_as_in_the_language() -> None:
     text = explain(make_plan(CASES["group"][0]))
-    for part in ("g[i].b.V < g[i+1].b.V", "g[last].c.V", "g[2].c.V", "COUNT(g[])", "SUM(g[].b.V)", "o.x.V",
-                 "(g[2] binds c) IMPLIES (g[2].c.V < 7)", "g[i].n.ID = g[i].b.ID"):  # fmt: skip
+    for part in ("g[i+1].b.V > g[i].b.V", "g[last].b.V < g.b.V", "g[2].c.V", "COUNT(g[])", "SUM(g[].b.V)", "o.x.V",
+                 "(g[2] binds c) IMPLIES (g[2].c.V < 7)", "g[last].b.ID = g[i].n.ID"):  # fmt: skip
         assert part in text
     edges = facts(make_plan(CASES["group"][0]))["edges"]
     assert {edge["round"] for edge in edges} == {None, "first", "same", "next"}
@@ -191,9 +191,13 @@ def test_groups_read_as_in_the_language() -> None:
 def test_which_elements_a_for_all_condition_goes_through() -> None:
     reach = {
         name: {entry["reach"] for edge in facts(make_plan(CASES[name][0]))["edges"] for entry in edge["for_all"]}
-        for name in ("distinct", "group", "and")
+        for name in ("distinct", "group", "negated")
     }
-    assert reach == {"distinct": {"earlier"}, "group": {"latest"}, "and": set()}
+    assert reach == {"distinct": {"earlier"}, "group": set(), "negated": set()}
+    ends = {
+        entry["reach"] for state in facts(make_plan(CASES["and"][0]))["states"] for entry in state["accept_for_all"]
+    }
+    assert ends == {"all"}
 
 
 def test_states_are_named_after_what_they_bind() -> None:

@@ -17,7 +17,7 @@ __all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "leaf_text"]
 
 BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 
-_REACH = ("all", "latest", "earlier")
+_REACH = ("all", "latest")
 _ROUNDS = {"": "same", "first": "first", "next": "next"}
 
 
@@ -89,7 +89,7 @@ class Operators:
 
     def of_for_all(self, number: int) -> dict[str, Any]:
         """Keys of a for-all condition."""
-        return {"reach": _REACH[self.plan.foralls[number].reach]}
+        return {"reach": "earlier" if self.plan.foralls[number].reach else "all"}
 
     def negated_by(self, number: int) -> str | None:
         """Text of the negated variable that a for-all condition is on."""

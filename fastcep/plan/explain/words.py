@@ -129,7 +129,7 @@ def _last(facts: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
 def for_all_text(entry: dict[str, Any]) -> str:
     """A for-all condition."""
     guard = "" if entry["guard"] is None else f" if {entry['guard']}"
-    which = {"all": "all elements", "latest": "the latest rounds", "earlier": "all earlier elements"}
+    which = {"all": "all elements", "earlier": "all earlier elements"}
     return f"for {which[entry.get('reach', 'all')]}{guard}: {entry['condition']}"
 
 
