@@ -17,7 +17,6 @@ __all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "leaf_text"]
 
 BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 
-_REACH = ("all", "latest")
 _ROUNDS = {"": "same", "first": "first", "next": "next"}
 
 
@@ -89,7 +88,7 @@ class Operators:
 
     def of_for_all(self, number: int) -> dict[str, Any]:
         """Keys of a for-all condition."""
-        return {"reach": "earlier" if self.plan.foralls[number].reach else "all"}
+        return {"reach": "earlier" if self.plan.foralls[number].earlier else "all"}
 
     def negated_by(self, number: int) -> str | None:
         """Text of the negated variable that a for-all condition is on."""
@@ -143,7 +142,7 @@ class Operators:
             "variable": self.names[plan.negations[absence.negation].member],
             "after": [self.names[member] for member in absence.before],
             "before": [self.names[member] for member in absence.after],
-            "rounds": None if absence.group < 0 else _REACH[absence.reach],
+            "rounds": None if absence.group < 0 else "latest" if absence.latest else "all",
             "condition": self._condition(absence) or None,
             "for_all": [
                 {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in absence.forall
