@@ -144,7 +144,8 @@ class Checks:
         if store not in self._stores:
             self._stores.append(store)
         texts = [f"{describe(row, self.query)} = {describe(event, self.query)}" for row, event in item.keys]
-        texts += [describe(condition, self.query) for condition in item.conditions]
+        texts += [f"({describe(part, self.query)})" if part.name == "or" and len(item.conditions) + len(texts) > 1
+                  else describe(part, self.query) for part in item.conditions]  # fmt: skip
         texts += [f"for all i: {describe(walk.condition, self.query)}" for walk in item.walks]
         return AbsencePlan(
             negation=self._stores.index(store),
