@@ -64,8 +64,9 @@ def find_matches(query: ast.Query, events: Sequence[Event]) -> list[Match]:
     search = Search(query, events)
     ways = (tuple(sorted(way)) for way in search.ways(query.pattern, 0, -1, ()) if way)
     kept = {chosen for chosen in ways if search.accepts(chosen)}
-    once = search.each_set_once(sorted(kept, key=birth_order))
-    detected = [(chosen, time, deferred) for chosen in once for time, deferred in search.decided(chosen)]
+    ordered = sorted(kept, key=birth_order)
+    detected = [(chosen, time, deferred) for chosen in ordered for time, deferred in search.decided(chosen)]
+    detected = search.each_set_once(detected)
     detected.sort(key=lambda one: (one[1], one[2], -1 if one[2] else one[0][-1].position, birth_order(one[0])))
     return [
         Match(search.bindings(chosen), events[chosen[-1].position].seq, time, deferred)
@@ -317,13 +318,13 @@ class Search:
 
     # --------------------------------------------------------------------- results
 
-    def each_set_once(self, ordered: list[Chosen]) -> list[Chosen]:
-        """Of matches that differ only in which variable of an ANY holds which event, the first."""
+    def each_set_once(self, detected: list[tuple[Chosen, int, bool]]) -> list[tuple[Chosen, int, bool]]:
+        """Of what is detected at one time and differs only in which variable of an ANY holds which event, the first."""
         owner = dict(self.owners(self.query.pattern, 0))
-        first: dict[frozenset[Pair], Chosen] = {}
-        for chosen in ordered:
+        first: dict[tuple[frozenset[Pair], int], tuple[Chosen, int, bool]] = {}
+        for chosen, time, deferred in detected:
             events = frozenset(Pair(pair.position, owner.get(pair.leaf, pair.leaf), pair.round) for pair in chosen)
-            first.setdefault(events, chosen)
+            first.setdefault((events, time), (chosen, time, deferred))
         return list(first.values())
 
     def owners(self, pattern: ast.Pattern, number: int) -> Iterator[tuple[int, int]]:

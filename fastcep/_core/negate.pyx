@@ -100,6 +100,8 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
         for c in range(item.n_after):
             if core.chains[item.after[c]].data[r] >= 0:
                 high = min(high, core.chains[item.after[c]].data[r])
+        if low < 0:
+            continue  # its SEQ is not taken in this round
         if _comes(core, item, index, bucket, low, high, until, j, r):
             return False
     return True

@@ -6,6 +6,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from collections import Counter
+
 from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
 
 COLUMN_TYPE = -3
@@ -238,13 +240,15 @@ cdef class Tables:
         """Edges whose children need not be staged."""
         cdef Py_ssize_t i
         plain = not plan.sets
+        members = Counter(item.member for item in plan.edges)
+        targets = Counter(item.target for item in plan.edges)
         for i in range(self.n_members):
             plain = plain and not self.leaves[i].repeated
         for i, item in enumerate(plan.edges):
             target = plan.states[item.target]
             simple = (
                 not self.edges[i].chained and not item.forall and not item.absences
-                and len([other for other in plan.edges if item.member == other.member or item.target == other.target]) == 1)
+                and members[item.member] == targets[item.target] == 1)
             self.edges[i].only_accepts = (
                 plain and simple and target.accepting and not target.indexes and not target.deferred
                 and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)

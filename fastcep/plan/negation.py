@@ -171,8 +171,10 @@ def _known_at(item: Conjunct, edge: Edge, negated: Negated, states: tuple[State,
     """Whether a condition mentions no more than what is known when the right neighbour is bound in its round."""
     group = {negated.group}
     for leaf in leaves(item.expr):
-        if leaf.name == "elem" and (leaf.data[1] > 0 or (leaf.data[1] == 0 and leaf.data[0] not in negated.before)):
-            return False
+        if leaf.name == "elem":
+            member, offset, _ = leaf.data
+            if member not in edge.peers or offset > 0 or (offset == 0 and member not in negated.before):
+                return False
         if leaf.name == "q" and leaf.data[1] in (*group, *edge.peers):
             return False
     rest = Conjunct(item.expr, item.guard, closed=item.closed - group, bound=item.bound, branches=item.branches)

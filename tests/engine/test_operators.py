@@ -166,6 +166,19 @@ def test_the_same_set_of_events_is_found_once() -> None:
             "SEQ(OR((SEQ(A a, NEG N n, B b))+ g[], C c), A d) WHERE g[i].n.k = g[last].b.k WITHIN 9ns",
             "C@0 N@1 A@2 B@3 A@4",
         ),
+        (
+            "SEQ((SEQ(A a, C c))+ g[], (SEQ(B b, NEG N n, A e))+ h[]) WHERE h[i].n.k = g[i-1].a.k WITHIN 9ns",
+            "A:1@0 C@1 A@2 C@3 B@4 N:2@5 A@6",
+        ),
+        (
+            "SEQ(B+ b[], (SEQ(A a, NEG N n, C c))+ g[]) WHERE g[i].n.k = b[i-1].k WITHIN 9ns",
+            "B:1@0 B:2@1 A@2 N:3@3 C@4 A@5 N:1@6 C@7 A@8 N:2@9 C@9",
+        ),
+        (
+            "SEQ(A a, (OR(SEQ(B b, NEG N n, C c), C d))+ g[], B? e) WHERE g[i].n.k = e.k WITHIN 9ns",
+            "A@0 N@1 C@2 B:1@3 N@4 C@5 B@6",
+        ),
+        ("PERIODIC(ANY(1, A a, A b), 2ns, A n) WHERE n.k = b.k WITHIN 5ns", "A@0 A:1@0"),
         ("AND((ANY(1, A a, B b))+ g[], C c) WHERE SUM(g[].a.k) = 1 WITHIN 9ns", "B@0 C@1 A:1@2 A:2@3"),
     ],
 )
