@@ -50,6 +50,7 @@ check: lint
 bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
 	$(BIN)/python -m bench.compare_limit
+	$(BIN)/python -m bench.operators
 	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.kernels
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fastcep as fc
-from bench.queries import COUNTS, QUERIES, SCHEMA, events, run
+from bench.queries import COUNTS, OPERATORS, QUERIES, SCHEMA, events, run, run_to_end
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,12 @@ def test_limit_query(benchmark: Any, table: Any, name: str) -> None:
 def test_batches(benchmark: Any, table: Any, batch_rows: int) -> None:
     query = fc.parse(QUERIES["Q1s"], SCHEMA)
     assert benchmark.pedantic(run, (query, table, batch_rows), rounds=3, warmup_rounds=1) == COUNTS["Q1s"]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators(benchmark: Any, table: Any, name: str) -> None:
+    query = fc.parse(f"PATTERN {OPERATORS[name]} WITHIN 1ms", SCHEMA)
+    assert benchmark.pedantic(run_to_end, (query, table), rounds=3, warmup_rounds=1) > 0
 
 
 def test_send(benchmark: Any) -> None:

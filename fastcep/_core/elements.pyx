@@ -6,7 +6,7 @@ from fastcep._core.core cimport COLUMN_TYPE, ELEM, EVENT, Core, position_of
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.stage cimport Stage
 from fastcep._core.store cimport Bucket, Index, column_of
-from fastcep._core.tables cimport EARLIER, MEMBER_AT, ROUND_AT, ForAll
+from fastcep._core.tables cimport MEMBER_AT, ROUND_AT, ForAll
 from fastcep._core.vectors cimport Vec, push
 
 
@@ -85,7 +85,7 @@ cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* i
         if core.failed:
             return False
         low = max(low, -<int64_t>item.offset[e])
-        high = min(high, count - item.offset[e] - (item.reach == EARLIER))
+        high = min(high, count - item.offset[e] - item.earlier)
     if round >= 0:
         low = max(low, round)
         high = min(high, round + 1)

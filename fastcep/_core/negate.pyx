@@ -10,7 +10,7 @@ from fastcep._core.core cimport ROW, Core, position_of
 from fastcep._core.elements cimport holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
-from fastcep._core.tables cimport LATEST, Absence, Column, Negation, State
+from fastcep._core.tables cimport Absence, Column, Negation, State
 
 
 cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:
@@ -93,7 +93,7 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
     if not state.has[core.n_members + item.group]:
         return True
     rounds = rounds_of(core, core.n_members + item.group, j)
-    for r in range(rounds - 1 if item.reach == LATEST else 0, rounds):
+    for r in range(rounds - 1 if item.latest else 0, rounds):
         low, high = -1, INT64_MAX
         for c in range(item.n_before):
             low = max(low, core.chains[item.before[c]].data[r])

@@ -96,15 +96,9 @@ cdef struct IndexInfo:
     int32_t* forall
 
 
-cdef enum:                  # reach of a for-all condition (ALL, EARLIER), or of a check in a group (ALL, LATEST)
-    ALL
-    LATEST
-    EARLIER
-
-
 cdef struct ForAll:
     int32_t guard
-    int32_t reach
+    bint earlier             # for all elements but the last
     Code program
     int32_t n_elements
     int32_t* member
@@ -129,7 +123,7 @@ cdef struct Negation:       # events of a negated variable, in the index after t
 cdef struct Absence:        # a check that there is none
     int32_t negation
     int32_t group
-    int32_t reach
+    bint latest              # in a group: for the latest round only
     int32_t n_before
     int32_t* before          # members
     int32_t n_after

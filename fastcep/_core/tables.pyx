@@ -108,7 +108,7 @@ cdef class Tables:
         self.foralls = <ForAll*>calloc(max(1, self.n_foralls), sizeof(ForAll))
         for i, forall in enumerate(plan.foralls):
             self.foralls[i].guard = forall.guard
-            self.foralls[i].reach = forall.reach
+            self.foralls[i].earlier = forall.earlier
             code_new(&self.foralls[i].program, forall.program, intern)
             self.foralls[i].n_elements = len(forall.elements)
             self.foralls[i].member = ints([e[0] for e in forall.elements])
@@ -268,7 +268,7 @@ cdef class Tables:
             absence = self.absences + i
             absence.negation = item.negation
             absence.group = -1 if item.group < 0 else item.group - self.n_members
-            absence.reach = item.reach
+            absence.latest = item.latest
             absence.n_before = len(item.before)
             absence.before = ints(item.before)
             absence.n_after = len(item.after)

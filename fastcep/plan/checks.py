@@ -22,7 +22,6 @@ from fastcep.query import ast
 
 __all__ = ["Checks"]
 
-_REACH = {"all": 0, "latest": 1, "earlier": 2}
 _MAX_REGISTERS = 64  # the nulls of a stored event stand in one word
 
 Numbers = tuple[int, ...]
@@ -123,7 +122,7 @@ class Checks:
         compiler.filter(transform(item.condition, columns.element))
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         texts = describe(item.condition, self.query), "" if guard < 0 else describe(item.guard, self.query)
-        return ForAllPlan(guard, _REACH[item.reach], compiler.finish(), tuple(elements), *texts)
+        return ForAllPlan(guard, item.earlier, compiler.finish(), tuple(elements), *texts)
 
     def _absence(self, number: int, outputs: Sequence[Op], columns: Columns) -> AbsencePlan:
         item = self._absences[number].check
@@ -145,14 +144,15 @@ class Checks:
         if store not in self._stores:
             self._stores.append(store)
         texts = [f"{describe(row, self.query)} = {describe(event, self.query)}" for row, event in item.keys]
-        texts += [describe(condition, self.query) for condition in item.conditions]
+        texts += [f"({describe(part, self.query)})" if part.name == "or" and len(item.conditions) + len(texts) > 1
+                  else describe(part, self.query) for part in item.conditions]  # fmt: skip
         texts += [f"for all i: {describe(walk.condition, self.query)}" for walk in item.walks]
         return AbsencePlan(
             negation=self._stores.index(store),
             before=tuple(sorted(negated.before)),
             after=tuple(sorted(negated.after)),
             group=negated.group,
-            reach=_REACH[item.reach],
+            latest=item.latest,
             keys=tuple(outputs.index(row) for row, _ in item.keys),
             program=program,
             forall=self._walks[number],

@@ -31,15 +31,15 @@ class Absence:
         State views with ``neg`` leaves.
     walks
         The same with ``elem`` leaves; in a group for the round of the neighbours.
-    reach
-        In a group: for the ``"latest"`` round or ``"all"``.
+    latest
+        In a group: for the latest round only, not for all.
     """
 
     negated: Negated
     keys: tuple[tuple[Op, Op], ...]
     conditions: tuple[Op, ...]
     walks: tuple[ForAll, ...]
-    reach: str = "all"
+    latest: bool = False
 
 
 @dataclass(slots=True)
@@ -82,8 +82,7 @@ def _absence(placer: Placer, negated: Negated, items: list[Conjunct], crossing: 
             keys.append(pair)
         elif condition != TRUE:
             conditions.append(condition)
-    reach = "latest" if crossing else "all"
-    return Absence(negated, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(walks), reach)
+    return Absence(negated, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(walks), bool(crossing))
 
 
 def _known(expr: Op, crossing: Sequence[Edge]) -> Op:

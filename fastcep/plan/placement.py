@@ -34,12 +34,12 @@ __all__ = ["ForAll", "Placement", "Placer", "of_last_rounds"]
 class ForAll:
     """``condition`` (state view with ``elem`` leaves) must hold for every ``i``; ``guard`` says whether it applies.
 
-    ``reach`` is ``"all"`` i, or ``"earlier"``: all elements but the last.
+    ``earlier``: only for all elements but the last.
     """
 
     guard: Op
     condition: Op
-    reach: str = "all"
+    earlier: bool = False
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class Placer:
             differ = Op("ne_f" if dtype == "f" else "ne_i", "b", (old, new))
             for edge in self._into(member):
                 if edge.again:
-                    self.result.all_on_edge.setdefault(edge, []).append(ForAll(TRUE, differ, "earlier"))
+                    self.result.all_on_edge.setdefault(edge, []).append(ForAll(TRUE, differ, earlier=True))
         for part in sub_patterns(pattern):
             self._distinct(part)
 

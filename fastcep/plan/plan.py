@@ -46,12 +46,12 @@ class IndexPlan:
 class ForAllPlan:
     """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``.
 
-    ``reach`` is 0 for all i, 2 for all elements but the last.
+    ``earlier``: for all elements but the last.
     In a condition on a negated variable ``event`` inputs are registers of its event.
     """
 
     guard: int
-    reach: int
+    earlier: bool
     program: Program
     elements: tuple[tuple[int, int, int], ...]
     text: str = ""
@@ -79,14 +79,14 @@ class AbsencePlan:
 
     ``keys`` are the outputs of the state that hold the key words. ``program`` (over ``row`` registers of the negated
     event and ``out`` outputs of the state) and the for-all conditions ``forall`` say which events count. ``group`` is
-    that of a check for each round, -1 without, ``reach`` 1 if it is for the latest round only.
+    that of a check for each round, -1 without, and ``latest`` says that it is for the latest round only.
     """
 
     negation: int
     before: tuple[int, ...]
     after: tuple[int, ...]
     group: int
-    reach: int
+    latest: bool
     keys: tuple[int, ...]
     program: Program | None
     forall: tuple[int, ...]

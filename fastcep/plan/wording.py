@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fastcep.plan.ir import Op
 from fastcep.query import ast, expression_text
 from fastcep.query.patterns import groups_of, leaves_of
@@ -25,70 +27,77 @@ def describe(expr: Op, query: ast.Query) -> str:
     """Text of a plan expression.
 
     Beyond the language: ``x[last-1].a`` is the element before the last, ``known(x)`` says that x is not null,
-    ``a IMPLIES b`` that b need only hold if a does, ``partition.a`` is the partition's value of an attribute.
+    ``g[last] binds a`` that the last round of a group does bind its variable, ``a IMPLIES b`` that b need only hold if
+    a does, ``partition.a`` is the partition's value of an attribute.
     """
-    text, whole = _form(expr, query)
+    text, whole = _words(query.pattern).form(expr)
     return text[1:-1] if whole else text
 
 
-def _form(node: Op, query: ast.Query) -> tuple[str, bool]:
-    """The text, and whether it is one pair of parentheses."""
+class _Words:
+    """The texts of one pattern's expressions."""
 
-    def show(part: Op) -> str:
-        return _form(part, query)[0]
+    def __init__(self, pattern: ast.Pattern) -> None:
+        self.leaves = leaves_of(pattern)
+        self.groups = [group for group in groups_of(pattern) if group.repeated]
 
-    data = node.data
-    if node.name == "const":
-        return expression_text(ast.Literal(data[0])), False
-    if node.name in ("event", "neg"):
-        return f"{_variable(data[0], query)}.{attribute_text(data[1])}", False
-    if node.name == "elem":
-        offset = f"{data[1]:+d}" if data[1] else ""
-        return f"{_variable(data[0], query)}[i{offset}].{attribute_text(data[2])}", False
-    if node.name == "q":
-        return _quantity(query, *data), False
-    base = node.name[:-2] if node.name.endswith(_SUFFIXES) else node.name
-    args = [show(arg) for arg in node.args]
-    if base in ("i2f", "key"):
-        return _form(node.args[0], query)
-    if base in _SYMBOLS and len(args) == 2:
-        return f"({args[0]} {_SYMBOLS[base]} {args[1]})", True
-    if base == "partition":
-        return f"({args[0]} = {args[1]})", True
-    if base == "call":
-        return f"{data[0].name}({', '.join(args)})", False
-    if base in ("neg", "not"):
-        return f"{'-' if base == 'neg' else 'NOT '}{args[0]}", False
-    return f"{base}({', '.join(args)})", False
+    def form(self, node: Op) -> tuple[str, bool]:
+        """The text, and whether it is one pair of parentheses."""
+        data = node.data
+        if node.name == "const":
+            return expression_text(ast.Literal(data[0])), False
+        if node.name == "event":
+            return f"{self.variable(data[0])}.{attribute_text(data[1])}", False
+        if node.name == "neg":
+            repeated = self.leaves[data[0]].repeated
+            return f"{self.variable(data[0], '[i]' if repeated else '')}.{attribute_text(data[1])}", False
+        if node.name == "elem":
+            index = f"[i{data[1]:+d}]" if data[1] else "[i]"
+            return f"{self.variable(data[0], index)}.{attribute_text(data[2])}", False
+        if node.name == "q":
+            return self.quantity(*data)
+        base = node.name[:-2] if node.name.endswith(_SUFFIXES) else node.name
+        if base in ("i2f", "key"):
+            return self.form(node.args[0])
+        args = [self.form(arg)[0] for arg in node.args]
+        if base in _SYMBOLS and len(args) == 2:
+            return f"({args[0]} {_SYMBOLS[base]} {args[1]})", True
+        if base == "partition":
+            return f"({args[0]} = {args[1]})", True
+        if base == "call":
+            return f"{data[0].name}({', '.join(args)})", False
+        if base in ("neg", "not"):
+            return f"{'-' if base == 'neg' else 'NOT '}{args[0]}", False
+        return f"{base}({', '.join(args)})", False
+
+    def variable(self, number: int, index: str = "") -> str:
+        """A variable, or a repeated group, with an index: that of a variable in a group stands behind the group."""
+        if number >= len(self.leaves):
+            return name_text(self.groups[number - len(self.leaves)].variable) + index
+        leaf = self.leaves[number]
+        if leaf.group is None:
+            return name_text(leaf.member.variable) + index
+        return f"{name_text(leaf.group.variable)}{index}.{attribute_text(leaf.member.variable)}"
+
+    def quantity(self, kind: str, number: int, extra: int | str, attribute: str) -> tuple[str, bool]:
+        """A quantity of a partial match (`fastcep.plan.rewrite`)."""
+        name = f".{attribute_text(attribute)}" if attribute else ""
+        if kind == "part":
+            return f"partition{name}", False
+        if number < len(self.leaves) and not self.leaves[number].repeated:
+            return f"{self.variable(number)}{name}" if kind == "first" else f"count({self.variable(number)})", False
+        place = kind.removeprefix("has_")
+        if place in ("first", "last", "at"):
+            index = f"[{extra}]" if place == "at" else f"[last-{extra}]" if place == "last" and extra else f"[{place}]"
+            if place == kind:
+                return f"{self.variable(number, index)}{name}", False
+            group = self.leaves[number].group
+            assert group is not None, "asked of variables in a group only"
+            own = name_text(self.leaves[number].member.variable)
+            return f"({name_text(group.variable)}{index} binds {own})", True
+        function = "COUNT" if kind in ("count", "known") else kind.upper()
+        return f"{function}({self.variable(number, '[]')}{name})", False
 
 
-def _variable(member: int, query: ast.Query) -> str:
-    leaves = leaves_of(query.pattern)
-    if member >= len(leaves):
-        groups = [group for group in groups_of(query.pattern) if group.repeated]
-        return name_text(groups[member - len(leaves)].variable)
-    leaf = leaves[member]
-    own = name_text(leaf.member.variable)
-    return own if leaf.group is None else f"{name_text(leaf.group.variable)}.{own}"
-
-
-def _quantity(query: ast.Query, kind: str, member: int, extra: int | str, attribute: str) -> str:
-    name = attribute_text(attribute) if attribute else ""
-    if kind == "part":
-        return f"partition.{name}"
-    variable = _variable(member, query)
-    leaves = leaves_of(query.pattern)
-    if member < len(leaves) and not leaves[member].repeated:
-        return f"{variable}.{name}" if kind == "first" else f"count({variable})"
-    if kind.startswith("has_"):
-        place = str(extra) if kind == "has_at" else kind.removeprefix("has_")
-        return f"bound({variable}[{place}])"
-    if kind == "count":
-        return f"COUNT({variable}[])"
-    if kind == "first":
-        return f"{variable}[first].{name}"
-    if kind == "last":
-        return f"{variable}[last{f'-{extra}' if extra else ''}].{name}"
-    if kind == "at":
-        return f"{variable}[{extra}].{name}"
-    return f"{'COUNT' if kind == 'known' else kind.upper()}({variable}[].{name})"
+# A plan has hundreds of texts, and each would look through the pattern for its variables.
+_words = lru_cache(maxsize=8)(_Words)

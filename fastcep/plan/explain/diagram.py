@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fastcep.plan.explain.words import edge_lines, shown, state_lines, type_text
+from fastcep.plan.explain.words import binding, edge_lines, notes, shown, state_lines, title
 from fastcep.query.printer import name_text
 
 __all__ = ["dot", "mermaid"]
@@ -22,6 +22,8 @@ def mermaid(queries: Sequence[dict[str, Any]]) -> str:
         for node, told, accepts in _nodes(facts, number):
             opening, closing = ("[[", "]]") if accepts else ("[", "]")
             lines.append(f'    {node}{opening}"{"<br/>".join(map(_mermaid, told))}"{closing}')
+        if notes(facts):
+            lines.append(f'    q{number}notes["{"<br/>".join(map(_mermaid, _notes(facts)))}"]')
         for source, target, told in _edges(facts, number):
             label = f'|"{"<br/>".join(map(_mermaid, told))}"|' if told else ""
             lines.append(f"    {source} -->{label} {target}")
@@ -37,6 +39,8 @@ def dot(queries: Sequence[dict[str, Any]]) -> str:
         lines += [f"  subgraph cluster_{number} {{", f"    label={_dot([_title(facts)])};"]
         for node, told, accepts in _nodes(facts, number):
             lines.append(f"    {node} [label={_dot(told)}{', peripheries=2' if accepts else ''}];")
+        if notes(facts):
+            lines.append(f"    q{number}notes [shape=note, label={_dot(_notes(facts))}];")
         for source, target, told in _edges(facts, number):
             lines.append(f"    {source} -> {target}{f' [label={_dot(told)}]' if told else ''};")
         lines.append("  }")
@@ -50,18 +54,23 @@ def _title(facts: dict[str, Any]) -> str:
 def _nodes(facts: dict[str, Any], number: int) -> Iterator[tuple[str, list[str], bool]]:
     yield f"q{number}start", ["start"], False
     for state in facts["states"]:
-        variable = facts["variables"][state["number"]]
-        told = [f"{name_text(variable['name'])}: {type_text(variable)}"]
+        told = [": ".join(filter(None, title(facts, state)))]
         told += [f"{heading}: {line}" for heading, line in state_lines(facts, state)]
         yield f"q{number}s{state['number']}", told, state["accepts"]
+
+
+def _notes(facts: dict[str, Any]) -> list[str]:
+    return [f"{heading} {told}" for heading, told in notes(facts)]
 
 
 def _edges(facts: dict[str, Any], number: int) -> Iterator[tuple[str, str, list[str]]]:
     for edge in facts["edges"]:
         source = "start" if edge["source"] is None else f"s{edge['source']}"
-        told = edge_lines(edge)
+        told = edge_lines(facts, edge)
         if edge["index"] is not None:
             told.insert(0, f"probe index {edge['index']}")
+        if binding(facts, edge):
+            told.insert(0, binding(facts, edge))
         yield f"q{number}{source}", f"q{number}s{edge['target']}", told
 
 

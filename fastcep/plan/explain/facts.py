@@ -7,6 +7,7 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.automaton import START
+from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.query import ast, expression_text, to_text
 from fastcep.query.patterns import leaves_of
@@ -18,7 +19,6 @@ __all__ = ["VERSION", "document", "facts"]
 #: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
 VERSION = 1
 
-_BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 _WINDOWS = {
     "mode": "shared",
     "why": "WITHIN counts from a match's first event, so one row serves whatever the window's position",
@@ -36,6 +36,7 @@ def document(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def facts(plan: Plan) -> dict[str, Any]:
     """Everything there is to tell about a plan, as JSON values."""
     query = plan.query
+    more = None if is_plain(query.pattern) else Operators(plan)
     return {
         "name": query.name,
         "text": to_text(query),
@@ -44,7 +45,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "strategy": _STRATEGY,
         "store": _STORE,
         "predicates": _PREDICATES,
-        "ring": _ring(plan),
+        "ring": _ring(plan, more),
         "per_event": [
             {"expression": column.text, "variables": _members(query, column.members)}
             for column in plan.columns
@@ -58,21 +59,23 @@ def facts(plan: Plan) -> dict[str, Any]:
                 "maximum": leaf.member.maximum,
                 "repeated": leaf.member.repeated,
                 "conditions": list(conditions),
+                **({} if more is None else more.of_variable(leaf)),
             }
             for leaf, conditions in zip(leaves_of(query.pattern), plan.local_texts, strict=True)
         ],
-        "states": [_state(plan, number) for number in range(len(plan.states))],
+        "states": [_state(plan, number, more) for number in range(len(plan.states))],
         "indexes": [
             {
                 "number": number,
                 "state": index.state,
                 "keys": list(index.key_texts),
                 "guard": index.guard_text or None,
-                "for_all": _for_all(plan, index.forall),
+                "for_all": _for_all(plan, index.forall, more),
             }
             for number, index in enumerate(plan.indexes)
         ],
-        "edges": [_edge(plan, edge) for edge in plan.edges],
+        "edges": [_edge(plan, edge, more) for edge in plan.edges],
+        **({} if more is None else more.of_query()),
     }
 
 
@@ -87,21 +90,22 @@ def _window(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _state(plan: Plan, number: int) -> dict[str, Any]:
+def _state(plan: Plan, number: int, more: Operators | None) -> dict[str, Any]:
     state = plan.states[number]
     return {
         "number": number,
         "variable": leaves_of(plan.query.pattern)[plan.states[number].member].name,
         "accepts": state.accepting,
         "accept_guard": state.accept_text or None,
-        "accept_for_all": _for_all(plan, state.accept_forall),
+        "accept_for_all": _for_all(plan, state.accept_forall, more),
         "registers": list(state.register_texts),
         "indexes": list(state.indexes),
         "birth": {"numbered": state.needs_birth, "why": _birth(plan, number) if state.needs_birth else []},
+        **({} if more is None else more.of_state(number)),
     }
 
 
-def _edge(plan: Plan, edge: EdgePlan) -> dict[str, Any]:
+def _edge(plan: Plan, edge: EdgePlan, more: Operators | None) -> dict[str, Any]:
     return {
         "source": None if edge.source == START else edge.source,
         "target": edge.target,
@@ -109,12 +113,20 @@ def _edge(plan: Plan, edge: EdgePlan) -> dict[str, Any]:
         "index": None if edge.index < 0 else edge.index,
         "keys": [{"row": row, "event": event} for row, event in edge.key_texts],
         "predicates": list(edge.predicate_texts),
-        "for_all": _for_all(plan, edge.forall),
+        "for_all": _for_all(plan, edge.forall, more),
+        **({} if more is None else more.of_edge(edge)),
     }
 
 
-def _for_all(plan: Plan, numbers: Iterable[int]) -> list[dict[str, Any]]:
-    return [{"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in numbers]
+def _for_all(plan: Plan, numbers: Iterable[int], more: Operators | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "condition": plan.foralls[n].text,
+            "guard": plan.foralls[n].guard_text or None,
+            **({} if more is None else more.of_for_all(n)),
+        }
+        for n in numbers
+    ]
 
 
 def _members(query: ast.Query, mask: int) -> list[str]:
@@ -123,39 +135,43 @@ def _members(query: ast.Query, mask: int) -> list[str]:
 
 def _birth(plan: Plan, number: int) -> list[str]:
     """Why the rows of a state carry birth numbers (the rule is the planner's)."""
-    members = [leaf.member for leaf in leaves_of(plan.query.pattern)]
-    leaving = [edge for edge in plan.edges if edge.source == number]
-    met = [edge.target for edge in leaving if sum(other.target == edge.target for other in plan.edges) > 1]
+    leaves = leaves_of(plan.query.pattern)
+    into = {edge.member for edge in plan.edges if edge.target == number}
+    bound = {name for member in into for name in leaves[member].member.types}
+    leaving = sorted({edge.member for edge in plan.edges if edge.source == number})
+    met = [member for member in leaving if sum(edge.member == member for edge in plan.edges) > 1]
     own = [
         name
-        for edge in leaving
-        for name in members[edge.target].types
-        if edge.target != number and name in members[number].types
+        for member in leaving
+        for name in leaves[member].member.types
+        if name in bound and any(member > other for other in into)
     ]
     why = []
     if met:
-        states = ", ".join(name_text(members[target].variable) for target in met)
-        why.append(f"rows come into {states} from several places and are merged in birth order")
+        variables = ", ".join(leaf_text(leaves[member]) for member in met)
+        why.append(f"rows come into {variables} from several places and are merged in birth order")
     if own:
         types = ", ".join(map(name_text, dict.fromkeys(own)))
         why.append(f"an event of type {types} must not meet the row that it made itself")
     return why
 
 
-def _ring(plan: Plan) -> list[dict[str, Any]]:
+def _ring(plan: Plan, more: Operators | None) -> list[dict[str, Any]]:
     """Columns that stay in the event ring, and who reads them there."""
     query, schema = plan.query, plan.query.schema
     why: dict[int, list[str]] = {column: [] for column in plan.ring_columns}
     if schema.sequence is not None:
-        why.setdefault(_BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
-    for item in plan.foralls:
+        why.setdefault(BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
+    for number, item in enumerate(plan.foralls):
+        negated = None if more is None else more.negated_by(number)
+        reader = f"for all: {item.text}" if negated is None else f"no {negated} where {item.text}"
         for _, _, column in item.elements:
-            why[column].append(f"for all: {item.text}")
+            why[column].append(reader)
     for returned in query.returns:
         for node in ast.walk(returned.expression):
             for column in _columns_of(query, node):
                 why[column].append(f"RETURN {expression_text(returned.expression)}")
-    names = {column: name for name, column in _BUILTIN_COLUMNS.items()}
+    names = {column: name for name, column in BUILTIN_COLUMNS.items()}
     return [
         {
             "column": names[column] if column < 0 else schema.columns[column].source,
@@ -171,7 +187,7 @@ def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
     if not isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) or node.name is None:
         return set()
     if node.name in BUILTINS:
-        return {_BUILTIN_COLUMNS[node.name]}
+        return {BUILTIN_COLUMNS[node.name]}
     types = next(leaf.member.types for leaf in leaves_of(query.pattern) if leaf.name == node.leaf)
     columns = {query.schema.column_of(name, node.name) for name in types}
-    return columns | {_BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns
+    return columns | {BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from fastcep.plan.explain.layout import CHARACTER, LINE, Box, Layout, Link, lay_out
+from fastcep.plan.explain.layout import CHARACTER, LINE, TURN, Box, Layout, Link, lay_out
 from fastcep.plan.explain.text import text
-from fastcep.plan.explain.words import columns, shown, wrap
+from fastcep.plan.explain.words import columns, notes, shown, wrap
 from fastcep.query.printer import name_text
 
 __all__ = ["svg"]
@@ -16,6 +16,7 @@ __all__ = ["svg"]
 _INK, _FAINT, _FILL, _LINK = "#1f2937", "#6b7280", "#eef2ff", "#4f46e5"
 _LEAST = 720.0  # px, so that the text below a small picture has room
 _MARGIN = 12.0
+_MOST_STATES = 128  # what has more would be metres wide, and is told in words
 
 
 def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
@@ -26,10 +27,10 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
     queries
         Facts of the plans.
     told
-        Whether the explanation as text stands below each picture.
+        Whether the explanation as text stands below each picture; without it only what operators ask for does.
     """
-    layouts = [lay_out(facts) for facts in queries]
-    width = max([_LEAST if told else 0.0, *(layout.width for layout in layouts)])
+    layouts = [lay_out(facts) if len(facts["states"]) <= _MOST_STATES else None for facts in queries]
+    width = max([_LEAST if told or None in layouts else 0.0, *(layout.width for layout in layouts if layout)])
     body: list[str] = []
     y = 0.0
     for facts, layout in zip(queries, layouts, strict=True):
@@ -38,16 +39,20 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
         for row, line in enumerate(wrap(title, int(width / CHARACTER))):
             y += LINE if row else 0.0
             body.append(_text(0, y, line, bold=True))
-        y += 6
-        body.append(f'<g transform="translate(0 {_number(y)})">')
-        body += _picture(layout)
-        body.append("</g>")
-        y += layout.height
-        if told:
-            for line in text(facts).split("\n"):
-                for part in wrap(line, int(width / CHARACTER)):
-                    y += LINE
-                    body.append(_text(0, y, part))
+        if layout is None:
+            y += LINE
+            body.append(_text(0, y, f"{len(facts['states'])} states and {len(facts['edges'])} edges: too many to draw"))
+        else:
+            y += 6
+            body.append(f'<g transform="translate(0 {_number(y)})">')
+            body += _picture(layout)
+            body.append("</g>")
+            y += layout.height
+        asked = [shown(f"{heading:<12}{line}") for heading, line in notes(facts, full=True)]
+        for line in text(facts).split("\n") if told else asked:
+            for part in wrap(line, int(width / CHARACTER)):
+                y += LINE
+                body.append(_text(0, y, part))
     width, height = width + 2 * _MARGIN, y + 2 * _MARGIN
     size = f"{_number(width)} {_number(height)}"
     return "\n".join(
@@ -91,17 +96,19 @@ def _next(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
 
 def _loop(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
     x, y = boxes[link.source].middle, boxes[link.source].y
-    right, left, far = _number(x + 14), _number(x - 14), _number(y - 34)
-    yield _path(f"M{right} {_number(y)}C{_number(x + 26)} {far} {_number(x - 26)} {far} {left} {_number(y - 8)}")
-    yield _arrow(x - 14, y, -4, -8, 4, -8)
+    half, far = 14.0 + TURN * link.turn, _number(y - 34 - link.turn * TURN / 0.75)  # the curve goes up to 3/4 of it
+    right, left, wide = _number(x + half), _number(x - half), half + 12
+    yield _path(f"M{right} {_number(y)}C{_number(x + wide)} {far} {_number(x - wide)} {far} {left} {_number(y - 8)}")
+    yield _arrow(x - half, y, -4, -8, 4, -8)
 
 
 def _skip(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
     top = boxes[link.source].y + boxes[link.source].height
     x1, x2, lane, turn = link.x1, link.x2, link.lane, 10.0
+    along = turn if x1 < x2 else -turn
     yield _path(
-        f"M{_number(x1)} {_number(top)}V{_number(lane - turn)}Q{_number(x1)} {_number(lane)} {_number(x1 + turn)} "
-        f"{_number(lane)}H{_number(x2 - turn)}Q{_number(x2)} {_number(lane)} {_number(x2)} {_number(lane - turn)}"
+        f"M{_number(x1)} {_number(top)}V{_number(lane - turn)}Q{_number(x1)} {_number(lane)} {_number(x1 + along)} "
+        f"{_number(lane)}H{_number(x2 - along)}Q{_number(x2)} {_number(lane)} {_number(x2)} {_number(lane - turn)}"
         f"V{_number(top + 8)}"
     )
     yield _arrow(x2, top, -4, 8, 4, 8)
@@ -115,7 +122,7 @@ def _label(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
         return
     if link.kind == "loop":
         box = boxes[link.source]
-        x, last = box.middle, box.y - 32
+        x, last = box.middle, box.y - link.lane - 2
     elif link.kind == "next":
         source = boxes[link.source]
         # Between the slots, not the boxes: beside a wide loop's label the box is narrower.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep.plan.explain.words import edge_lines, place, shown, state_lines, type_text
+from fastcep.plan.explain.words import binding, edge_lines, notes, place, shown, state_lines, title
 from fastcep.query.printer import name_text
 
 __all__ = ["text"]
@@ -16,10 +16,10 @@ def text(facts: dict[str, Any]) -> str:
     lines += ["  " + line for line in facts["text"].rstrip("\n").split("\n")]
     lines += [f"{heading:<12}{told}" for heading, told in _general(facts)]
     for state in facts["states"]:
-        variable = facts["variables"][state["number"]]
+        name, types = title(facts, state)
         ends = " accepts" if state["accepts"] else ""
-        lines.append(f"state {name_text(variable['name'])} ({type_text(variable)}){ends}")
-        lines += [f"  {heading:<10}{told}" for heading, told in state_lines(facts, state)]
+        lines.append(f"state {name}{f' ({types})' if types else ''}{ends}")
+        lines += [f"  {heading:<9} {told}" for heading, told in state_lines(facts, state)]
         lines += [_edge(facts, edge) for edge in facts["edges"] if edge["target"] == state["number"]]
     return "\n".join(map(shown, lines))
 
@@ -36,13 +36,15 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
     out += [("per event", entry["expression"]) for entry in facts["per_event"]]
-    return out
+    return out + notes(facts)
 
 
 def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:
     parts = [f"  from {place(facts, edge['source'])}"]
     keys = len(edge["keys"])
-    told = edge_lines(edge)
+    told = edge_lines(facts, edge)
+    if binding(facts, edge):
+        parts.append(binding(facts, edge))
     if edge["index"] is not None:
         parts.append(f"probe index {edge['index']}" + (f": {', '.join(told[:keys])}" if keys else ", every row"))
     predicates = len(edge["predicates"])

@@ -7,7 +7,9 @@ from typing import Any
 
 from fastcep.query.printer import name_text
 
-__all__ = ["clip", "columns", "edge_lines", "for_all_text", "place", "shown", "state_lines", "type_text", "wrap"]
+__all__ = [
+    "binding", "clip", "columns", "edge_lines", "notes", "place", "shown", "state_lines", "title", "type_text", "wrap",
+]  # fmt: skip
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp")
 
@@ -65,41 +67,108 @@ def wrap(line: str, most: int) -> list[str]:
 
 def type_text(variable: dict[str, Any]) -> str:
     """Types and quantifier of a variable: ``A|B ?``, ``B {2,4}``."""
-    low, high = variable["minimum"], variable["maximum"]
     text = "|".join(map(name_text, variable["types"]))
     if not variable["repeated"]:
-        return text if low else f"{text} ?"
+        return text if variable["minimum"] else f"{text} ?"
+    return f"{text} {_quantifier(variable)}"
+
+
+def _quantifier(repeated: dict[str, Any]) -> str:
+    low, high = repeated["minimum"], repeated["maximum"]
     if high is None:
-        return f"{text} " + {0: "*", 1: "+"}.get(low, f"{{{low},}}")
-    return f"{text} {{{low},{high}}}"
+        return {0: "*", 1: "+"}.get(low, f"{{{low},}}")
+    return f"{{{low},{high}}}"
 
 
 def place(facts: dict[str, Any], state: int | None) -> str:
-    """The name of a state: its variable's, or ``start``."""
-    return "start" if state is None else name_text(facts["variables"][state]["name"])
+    """The name of a state, or ``start``."""
+    if state is None:
+        return "start"
+    entry: dict[str, Any] = facts["states"][state]
+    return entry["name"] if "name" in entry else name_text(entry["variable"])
+
+
+def title(facts: dict[str, Any], state: dict[str, Any]) -> tuple[str, str]:
+    """The name of a state, and types and quantifier if it is named after a variable."""
+    name, last = place(facts, state["number"]), _last(facts, state)
+    return name, type_text(last[0]) if name == _name(facts, last[0]["name"]) else ""
+
+
+def binding(facts: dict[str, Any], edge: dict[str, Any]) -> str:
+    """Which variable an edge binds; nothing if every state stands for one."""
+    if "variable" not in edge:
+        return ""
+    text = f"binds {_name(facts, edge['variable'])}: {type_text(_variable(facts, edge['variable']))}"
+    if edge["again"]:
+        text += ", again"
+    return text if edge["round"] is None else f"{text}, {edge['round']} round"
+
+
+def _variable(facts: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(variable for variable in facts["variables"] if variable["name"] == name)
+
+
+def _name(facts: dict[str, Any], name: str) -> str:
+    group = _variable(facts, name).get("group")
+    if group is None:
+        return name_text(name)
+    return f"{name_text(group)}.{name_text(name[len(group) + 1 :], anywhere=True)}"
+
+
+def _names(facts: dict[str, Any], names: list[str]) -> str:
+    return ", ".join(_name(facts, name) for name in names)
+
+
+def _last(facts: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+    """The variables that may be bound last in a state."""
+    into = [edge for edge in facts["edges"] if edge["target"] == state["number"]]
+    names = dict.fromkeys(edge.get("variable", state["variable"]) for edge in into)
+    return [_variable(facts, name) for name in names]
 
 
 def for_all_text(entry: dict[str, Any]) -> str:
     """A for-all condition."""
     guard = "" if entry["guard"] is None else f" if {entry['guard']}"
-    return f"for all elements{guard}: {entry['condition']}"
+    which = {"all": "all elements", "earlier": "all earlier elements"}
+    return f"for {which[entry.get('reach', 'all')]}{guard}: {entry['condition']}"
 
 
-def edge_lines(edge: dict[str, Any]) -> list[str]:
+def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
+    """A check that no event of a negated variable came."""
+    after, before = _names(facts, entry["after"]), _names(facts, entry["before"])
+    text = f"no {_name(facts, entry['variable'])}"
+    if after and before:
+        text += f" between {after} and {before}"
+    else:
+        text += f" before {before}" if before else f" after {after}"
+    if entry["rounds"] is not None:
+        text += {"all": " in any round", "latest": " in the latest round"}[entry["rounds"]]
+    conditions = [] if entry["condition"] is None else [entry["condition"]]
+    for walk in entry["for_all"]:
+        guard = "" if walk["guard"] is None else f"({walk['guard']}) IMPLIES "
+        in_round = guard + walk["condition"]  # in a group i is the round
+        conditions.append(for_all_text(walk) if entry["rounds"] is None else in_round)
+    return f"{text} where {' AND '.join(conditions)}" if conditions else text
+
+
+def edge_lines(facts: dict[str, Any], edge: dict[str, Any]) -> list[str]:
     """What an edge asks for, one condition a line."""
     return [
         *(f"{key['row']} = {key['event']}" for key in edge["keys"]),
         *edge["predicates"],
         *map(for_all_text, edge["for_all"]),
+        *(absence_text(facts, entry) for entry in edge.get("absences", [])),
     ]
 
 
 def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
     """What a state has, as pairs of a heading and a text."""
     lines = []
-    conditions = facts["variables"][state["number"]]["conditions"]
-    if conditions:
-        lines.append(("event", " AND ".join(conditions)))
+    last = _last(facts, state)
+    for variable in last:
+        if variable["conditions"]:
+            heading = "event" if len(last) == 1 else f"event {_name(facts, variable['name'])}"
+            lines.append((heading, " AND ".join(variable["conditions"])))
     if state["registers"]:
         lines.append(("registers", ", ".join(state["registers"])))
     for number in state["indexes"]:
@@ -113,6 +182,66 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
         lines.append(("births", "numbered: " + "; ".join(state["birth"]["why"])))
     accept = [] if state["accept_guard"] is None else [f"if {state['accept_guard']}"]
     accept += map(for_all_text, state["accept_for_all"])
+    accept += [absence_text(facts, entry) for entry in state.get("accept_absences", [])]
     if accept:
         lines.append(("accepts", "; ".join(accept)))
+    if state.get("waits"):
+        until = "the end of the window"
+        if facts["period"] is not None:
+            until = f"the ticks every {facts['period']['text']} up to {until}"
+        absences = "; ".join(absence_text(facts, entry) for entry in state["end_absences"])
+        lines.append(("waits", f"for {until}: {absences}"))
     return lines
+
+
+def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
+    """What the operators of a pattern ask for, as pairs of a heading and a text.
+
+    ``full`` is for where the states and edges do not tell what is checked of a negated variable.
+    """
+    lines = []
+    for group in facts.get("groups", []):
+        name = name_text(group["name"]) + ("[]" if group["repeated"] else "")
+        many = _quantifier(group) if group["repeated"] else "?"
+        rounds = "rounds of " if group["repeated"] else ""
+        lines.append(("group", f"{name} {many}: {rounds}{_names(facts, group['variables'])}"))
+    for negation in facts.get("negations", []):
+        checks = _absences(facts, negation["variable"]) if full else []
+        lines.append(("negated", "; ".join([_negation_text(facts, negation), *checks])))
+    for names in facts.get("sets", []):
+        lines.append(("any", f"{_names(facts, names)}: of matches of the same events the first in birth order counts"))
+    if facts.get("period") is not None:
+        lines.append(("periodic", f"a match every {facts['period']['text']} after the last event"))
+    return lines
+
+
+def _absences(facts: dict[str, Any], variable: str) -> list[str]:
+    """The checks of a negated variable, each text once."""
+    parts = [edge["absences"] for edge in facts["edges"]]
+    parts += [state[key] for state in facts["states"] for key in ("accept_absences", "end_absences")]
+    return list(dict.fromkeys(
+        absence_text(facts, entry) for entries in parts for entry in entries if entry["variable"] == variable
+    ))  # fmt: skip
+
+
+def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
+    name = negation["variable"]
+    variable = _variable(facts, name)
+    parts = [f"{_name(facts, name)}: {type_text(variable)}"]
+    if variable["conditions"]:
+        parts.append(f"event {' AND '.join(variable['conditions'])}")
+    parts.append(f"hash on ({', '.join(negation['keys'])})" if negation["keys"] else "one bucket")
+    if negation["registers"]:
+        parts.append(f"registers {', '.join(negation['registers'])}")
+    kept = {"window": "for the window's length", "first event": "as long as there is an older first event"}
+    parts.append(f"kept {kept[negation['kept']]}")
+    places: dict[str, list[str]] = {}
+    for check in negation["checks"]:
+        if check["at"] == "edge":
+            where = f"{place(facts, check['source'])} -> {place(facts, check['target'])}"
+            places.setdefault("checked on", []).append(where)
+        else:
+            told = "checked where a match ends in" if check["at"] == "accept" else "checked at the window's end in"
+            places.setdefault(told, []).append(place(facts, check["state"]))
+    parts += [f"{told} {', '.join(dict.fromkeys(where))}" for told, where in places.items()]
+    return "; ".join(parts)

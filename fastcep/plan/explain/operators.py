@@ -1,0 +1,184 @@
+"""What there is to tell about a pattern that is more than a SEQ of variables (docs/explain.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastcep.events import format_duration
+from fastcep.plan.automaton import NO, START, YES, Automaton, automaton
+from fastcep.plan.plan import AbsencePlan, EdgePlan, Plan
+from fastcep.plan.wording import attribute_text
+from fastcep.query import ast
+from fastcep.query.patterns import Leaf, groups_of, leaves_of
+from fastcep.query.printer import name_text
+
+__all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "leaf_text"]
+
+BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
+
+_ROUNDS = {"": "same", "first": "first", "next": "next"}
+
+
+def is_plain(pattern: ast.Pattern) -> bool:
+    """Whether the pattern is a SEQ of variables: state n then binds variable n, and there is nothing to add."""
+    return isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members)
+
+
+def leaf_text(leaf: Leaf) -> str:
+    """A variable's name as text: ``g.a`` in a group."""
+    return ".".join(name_text(part, anywhere=n > 0) for n, part in enumerate(leaf.key) if part is not None)
+
+
+class Operators:
+    """The facts of one plan that the keys of docs/explain.md for operators hold."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.leaves = leaves_of(plan.query.pattern)
+        self.names = [leaf.name for leaf in self.leaves]
+        self.groups = [group for group in groups_of(plan.query.pattern) if group.repeated]
+        self.states = _state_names(automaton(plan.query.pattern))
+
+    def of_query(self) -> dict[str, Any]:
+        """Keys of the query."""
+        plan, period = self.plan, self.plan.period
+        return {
+            "groups": [
+                {
+                    "name": group.variable,
+                    "minimum": group.minimum,
+                    "maximum": group.maximum,
+                    "repeated": group.repeated,
+                    "variables": [leaf.name for leaf in self.leaves if leaf.group is group and not leaf.negated],
+                }
+                for group in groups_of(plan.query.pattern)
+            ],
+            "negations": [
+                self._negation(number)
+                for number in sorted(range(len(plan.negations)), key=lambda number: plan.negations[number].member)
+            ],
+            "sets": [[self.names[member] for member in members] for members in plan.sets],
+            "period": {"value": period, "text": format_duration(period)} if period else None,
+        }
+
+    def of_variable(self, leaf: Leaf) -> dict[str, Any]:
+        """Keys of a variable."""
+        group = None if leaf.group is None else leaf.group.variable
+        return {"group": group, "negated": leaf.negated, "optional": leaf.optional and not leaf.negated}
+
+    def of_state(self, number: int) -> dict[str, Any]:
+        """Keys of a state."""
+        state = self.plan.states[number]
+        return {
+            "name": self.states[number],
+            "accept_absences": [self._absence(n) for n in state.accept_absences],
+            "waits": state.deferred,
+            "end_absences": [self._absence(n) for n in state.at_end],
+        }
+
+    def of_edge(self, edge: EdgePlan) -> dict[str, Any]:
+        """Keys of an edge."""
+        return {
+            "variable": self.names[edge.member],
+            "again": edge.again,
+            "round": _ROUNDS[edge.round] if edge.group >= 0 else None,
+            "absences": [self._absence(n) for n in edge.absences],
+        }
+
+    def of_for_all(self, number: int) -> dict[str, Any]:
+        """Keys of a for-all condition."""
+        return {"reach": "earlier" if self.plan.foralls[number].earlier else "all"}
+
+    def negated_by(self, number: int) -> str | None:
+        """Text of the negated variable that a for-all condition is on."""
+        plan = self.plan
+        for absence in plan.absences:
+            if number in absence.forall:
+                return leaf_text(self.leaves[plan.negations[absence.negation].member])
+        return None
+
+    def _negation(self, number: int) -> dict[str, Any]:
+        negation = self.plan.negations[number]
+        leaf = self.leaves[negation.member]
+        return {
+            "variable": leaf.name,
+            "types": list(leaf.member.types),
+            "keys": list(negation.key_texts),
+            "registers": [self._column(leaf, column) for column in negation.registers],
+            "kept": "window" if negation.by_time else "first event",
+            "checks": list(self._checks(number)),
+        }
+
+    def _column(self, leaf: Leaf, number: int) -> str:
+        """A register of a negated variable's event; the text of a column may name another variable that shares it."""
+        schema, column = self.plan.query.schema, self.plan.columns[number]
+        if column.program is not None:
+            return column.text
+        type_name = leaf.member.types[0]
+        attributes = {schema.column_of(type_name, name): name for name in schema.attributes(type_name)}
+        names = attributes | {column: name for name, column in BUILTIN_COLUMNS.items()}
+        return f"{leaf_text(leaf)}.{attribute_text(names[column.column])}"
+
+    def _checks(self, negation: int) -> Iterator[dict[str, Any]]:
+        """Where it is checked that no event of a negated variable came."""
+        plan = self.plan
+
+        def has(numbers: tuple[int, ...]) -> bool:
+            return any(plan.absences[n].negation == negation for n in numbers)
+
+        for edge in plan.edges:
+            if has(edge.absences):
+                source = None if edge.source == START else edge.source
+                yield {"at": "edge", "source": source, "target": edge.target, "variable": self.names[edge.member]}
+        for at in ("accept", "end"):
+            for number, state in enumerate(plan.states):
+                if has(state.accept_absences if at == "accept" else state.at_end):
+                    yield {"at": at, "state": number}
+
+    def _absence(self, number: int) -> dict[str, Any]:
+        plan, absence = self.plan, self.plan.absences[number]
+        return {
+            "variable": self.names[plan.negations[absence.negation].member],
+            "after": [self.names[member] for member in absence.before],
+            "before": [self.names[member] for member in absence.after],
+            "rounds": None if absence.group < 0 else "latest" if absence.latest else "all",
+            "condition": self._condition(absence) or None,
+            "for_all": [
+                {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in absence.forall
+            ],
+        }
+
+    def _condition(self, absence: AbsencePlan) -> str:
+        """The check's text without its for-all conditions, which stand at its end."""
+        text = absence.text
+        for n in reversed(absence.forall):
+            text = text.removesuffix(f"for all i: {self.plan.foralls[n].text}").removesuffix(" AND ")
+        return text
+
+
+def _state_names(places: Automaton) -> list[str]:
+    """A state's name: the variable that is bound last, if this is the only such state, else all that it binds.
+
+    In a group those that the current round binds; ``?`` stands behind what only some rows bind. The names differ, as
+    these facts tell how far each part of the pattern has come.
+    """
+    texts = [leaf_text(leaf) for leaf in places.leaves]
+    last: list[set[int]] = [set() for _ in places.states]
+    bound = [state.bound for state in places.states]
+    for edge in places.edges:
+        last[edge.target].add(edge.member)
+        if edge.source != START:
+            bound[edge.source] = edge.now
+    names = []
+    for number, members in enumerate(last):
+        if len(members) == 1 and sum(members <= other for other in last) == 1:
+            names.append(texts[min(members)])
+            continue
+        held = (
+            text + ("" if known == YES else "?")
+            for text, known in zip(texts, bound[number], strict=False)  # the groups come after the variables
+            if known != NO
+        )
+        names.append(f"{{{', '.join(held)}}}")
+    return names

@@ -1,0 +1,75 @@
+"""Queries whose explanations are stored in tests/plan/golden: plain sequences, and every operator."""
+
+from __future__ import annotations
+
+import fastcep as fc
+
+ENDINGS = {"text": "txt", "json": "json", "mermaid": "mmd", "dot": "dot", "svg": "svg"}
+NS = "{http://www.w3.org/2000/svg}"
+V = {"ID": "int64", "V": "int64"}
+SCHEMA = fc.Schema(dict.fromkeys("ABC", V), time="ts", type="type", time_unit="us")
+WIDER = fc.Schema(dict.fromkeys("ABCDN", V), time="ts", type="type", time_unit="us")
+UNION = fc.Schema(
+    {"Buy": {"item": "string", "n": "int64"}, "Sell": {"item": "string", "n": "int64", "fee": "float64"}},
+    time="ts",
+    type="kind",
+    sequence="number",
+    sources={"Sell": {"n": "sold"}},
+)
+
+
+def query(text: str, schema: fc.Schema = SCHEMA, name: str = "q1") -> fc.Query:
+    return fc.parse(text, schema, name=name)
+
+
+CASES: dict[str, list[fc.Query]] = {
+    "keys": [query("PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 8ms")],
+    "kleene": [
+        query(
+            "PATTERN SEQ(A a, B{2,4} b[], C* c[], (A|B) d) WHERE a.V > 3 AND b[i].V < d.V AND b[i+1].V > b[i].V AND "
+            "a.V * 2 < d.V AND SUM(b[].V) < 9 AND [ID] WITHIN 7 EVENTS RETURN a.ID, SUM(b[].V) AS total",
+            name="climb",
+        )
+    ],
+    "optional": [
+        query(
+            "PATTERN SEQ(A a, B? b, C? c, A+ d[]) WHERE a.ID = d[last].ID AND b.V < c.V AND COUNT(d[]) < 3 "
+            "AND c.V + d[first].V > 7 WITHIN 1h"
+        )
+    ],
+    "union": [
+        query(
+            "PATTERN SEQ((Buy|Sell) x, Buy y) WHERE x.item = y.item AND x.n > y.n WITHIN UNBOUNDED RETURN x.n",
+            UNION,
+            "both ways",
+        )
+    ],
+    "several": [
+        query("PATTERN SEQ(A a, B b) WITHIN 1s", name="one"),
+        query("PATTERN SEQ(A+ a[]) WHERE a[i+1].V > a[i].V WITHIN 2s", name="two"),
+    ],
+}
+OPERATORS = {
+    "and": (
+        "PATTERN AND(A a, B+ b[], C? c) WHERE a.ID = b[i].ID AND b[i+1].V > b[i].V AND a.V < c.V AND SUM(b[].V) > 5 "
+        "WITHIN 8ms"
+    ),
+    "or": (
+        "PATTERN SEQ(A a, OR(SEQ(B b, C c), D d), A e) WHERE a.V < c.V AND a.V > d.V AND b.ID = e.ID WITHIN 7 EVENTS"
+    ),
+    "any": "PATTERN ANY(2, A a, (A|B) b, C c) WHERE a.V < b.V AND [ID] WITHIN 1s",
+    "distinct": "PATTERN SEQ(C c, ANY(3, A x[] DISTINCT V)) WHERE c.ID = x[i].ID WITHIN UNBOUNDED",
+    "negated": (
+        "PATTERN SEQ(NEG N l, A a, NEG (B|N) m, B+ b[], C c, NEG N n) WHERE l.V > 3 AND l.V < a.V AND m.ID = a.ID AND "
+        "m.V < b[last].V AND n.V < b[i].V AND n.ID = a.ID WITHIN 1s"
+    ),
+    "group": (
+        "PATTERN SEQ(A a, (SEQ(B b, NEG N n, OR(C c, D d))){2,4} g[], (SEQ(C x, D y))? o) WHERE g[i].b.V < g[i].c.V "
+        "AND g[i].n.ID = g[i].b.ID AND g[i].n.V > a.V AND g[i+1].b.V > g[i].b.V AND g[last].c.V > a.V AND g[2].c.V < 7 "
+        "AND COUNT(g[]) < 4 AND SUM(g[].b.V) > a.V AND o.x.V = a.V WITHIN 1h"
+    ),
+    "rounds": "PATTERN AND((AND(A a, B? b))+ g[], C c) WHERE g[i].a.V < g[i].b.V AND [ID] WITHIN 1h",
+    "periodic": "PATTERN PERIODIC(SEQ(A a, B b), 5min, N n) WHERE n.ID = a.ID AND a.V < b.V WITHIN 1h",
+    "aperiodic": "PATTERN APERIODIC(A a, B+ b[], N n) WHERE n.V > b[i].V AND n.V != a.V AND [ID] WITHIN 1h",
+}
+CASES |= {name: [query(text, WIDER, name)] for name, text in OPERATORS.items()}
