@@ -45,7 +45,8 @@ def test_pair_out_of_order(outer: str, inner: str, data: st.DataObject) -> None:
     for part in harness.batches(case.query.schema, arrivals, case.batch_sizes):
         found += harness.table_rows(case.query, engine.process(part).to_arrow())
     found += harness.table_rows(case.query, engine.flush().to_arrow())
-    harness.assert_same(case.query, accepted, found, f"batches of {case.batch_sizes}, lateness {lateness}")
+    how = f"batches of {case.batch_sizes}, lateness {lateness}, arriving as {harness.line(arrivals)}"
+    harness.assert_same(case.query, accepted, found, how)
 
 
 @pytest.mark.parametrize(("outer", "inner"), ALLOWED)

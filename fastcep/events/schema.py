@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ class Column:
 class TypeHandle:
     """A declared event type; calling it with a name gives a variable of the query builder."""
 
-    schema: Schema
+    schema: Schema = field(repr=False)
     name: str
 
     def __call__(self, variable: str) -> Any:

@@ -99,6 +99,8 @@ def any_of(count: int, *variables: Variable | Repeated, distinct: str | None = N
         replace(variable._member, minimum=count, maximum=count) if isinstance(variable, Several) else variable._member
         for variable in variables
     ]
+    if distinct is not None and not isinstance(distinct, str):
+        raise ValidationError(f"found {distinct!r} as distinct of any_of(), expected the name of one attribute")
     schema = _one_schema([variable._schema for variable in variables])
     return Builder(schema, ast.AnyOf(count, tuple(members), distinct))
 
@@ -170,6 +172,8 @@ def _parts(
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, TypeHandle):
+        return f'the type {value.name} alone; give it a variable, as in schema.{value.name}("x")'
     pattern = value.pattern if isinstance(value, Builder) else getattr(value, "_pattern", None)
     return pattern_text(pattern) if isinstance(pattern, ast.Pattern) else repr(value)
 

@@ -180,9 +180,9 @@ class ExpressionReader:
         function = name_of(name).lower()
         if function not in FUNCTIONS:
             if function.upper() in AGGREGATES:
+                name = function.upper()
                 raise self._source.error(
-                    f"{function.upper()} aggregates over a repeated variable; write {function.upper()}(x[].attribute)",
-                    span,
+                    f"{name} aggregates over a repeated variable; write {_as_list(name, arguments)}", span
                 )
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
@@ -208,3 +208,13 @@ class ExpressionReader:
             )
         attribute = path[-1] if path else None
         return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, span=span)
+
+
+def _as_list(function: str, arguments: list[Any]) -> str:
+    """What an aggregate over one name would be, ``SUM(x[].attribute)`` if it is not clear of which."""
+    if len(arguments) == 1 and isinstance(arguments[0], Tree):
+        names = [str(part) for part in arguments[0].children if isinstance(part, Token) and part.type != "INT"]
+        given = arguments[0].data
+        if given == "bare" or (given in ("attribute", "indexed", "inner", "inner_indexed") and len(names) > 1):
+            return f"{function}({'.'.join([f'{names[0]}[]', *names[1:]])})"
+    return f"{function}(x[].attribute)"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from fastcep.events.schema import Schema
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
-from fastcep.query.variables import Element, IndexTerm, ListTerms, first, index_of, last, whole
+from fastcep.query.variables import Element, IndexTerm, ListTerms, first, index_of, last, refuse_comparison, whole
 
 __all__ = ["InnerVariable", "OptionalGroup", "RepeatedGroup", "Round", "Ungrouped"]
 
@@ -22,6 +23,9 @@ class _Grouped:
     def __init__(self, schema: Schema, pattern: ast.Group) -> None:
         self._schema = schema
         self._pattern = pattern
+
+    def __eq__(self, other: object) -> NoReturn:
+        refuse_comparison(self._pattern.variable)
 
     def _inner(self, name: str) -> ast.Member:
         known = {leaf.member.variable: leaf.member for leaf in leaves_of(self._pattern)}

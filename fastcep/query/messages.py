@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from lark import Token
@@ -29,6 +30,14 @@ _CLAUSES = {
 }  # fmt: skip
 
 _KEYWORDS = {key.lstrip("_") for key in _CLAUSES} | {"AND", "OR"}
+_PATTERNS = ("SEQ", "AND", "OR", "ANY", "APERIODIC", "PERIODIC")
+# What other languages call the operators.
+_SYNONYMS = {
+    "SEQUENCE": "SEQ", "FOLLOWS": "SEQ", "ALL": "AND", "BOTH": "AND", "EITHER": "OR", "ONE": "OR", "SOME": "ANY",
+    "NOT": "NEG", "NO": "NEG", "NEGATION": "NEG", "NEGATE": "NEG", "WITHOUT": "NEG", "EXCEPT": "NEG",
+}  # fmt: skip
+_THREE_PARTS = {"APERIODIC": "APERIODIC(A a, B b, C c)", "PERIODIC": "PERIODIC(A a, 5min, C c)"}
+_QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
 
 
 def explain(error: UnexpectedInput, source: Source) -> ParseError:
@@ -47,7 +56,8 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
     character = source.text[at : at + 1]
     if character in "'\"":
         return source.error(f"a text that opens with {character} is not closed; add the closing {character}", span)
-    return source.error(f"unexpected {character!r}{_expected(set(error.allowed or ()))}{_slip(character)}", span)
+    allowed = set(error.allowed or ())
+    return source.error(f"unexpected {character!r}{_expected(allowed)}{_slip(character, allowed)}", span)
 
 
 def _found(token: Token) -> str:
@@ -85,8 +95,9 @@ def _expected(names: set[str]) -> str:
 
 
 def _hint(token: Token, expected: set[str], source: Source) -> str:
-    if "_SEQ" in expected and token.type == "NAME" and "NAME" not in expected:
-        return "; a pattern of one event is SEQ(A a)"
+    hint = _pattern_hint(token, expected, source)
+    if hint:
+        return hint
     if token.type in ("EQUAL", "COMPARISON") and not expected & {"EQUAL", "COMPARISON"} and "_AND" in expected:
         return "; comparisons do not chain: write a < b AND b < c"
     before = re.findall(r"\w+", source.text[: token.start_pos])[-1:]
@@ -95,6 +106,8 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
     if before and before[0].upper() in _KEYWORDS and "DOT" in expected:
         # Where a value is due every word is a name, so a forgotten value shows only behind the next keyword.
         return f"; is something missing before {before[0].upper()}?"
+    if expected == {"_EVENTS"}:
+        return "; a time has the unit ns, us, ms, s, min, h or d, as in WITHIN 5min"
     if token.type == "NAME":
         words = sorted(key.lstrip("_") for key in expected if key.startswith("_"))
         close = suggest(str(token), words)
@@ -102,6 +115,81 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
     return ""
 
 
-def _slip(character: str) -> str:
+def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
+    """Name what was meant, where the token does not fit into a pattern; empty if nothing is known."""
+    before = source.text[: token.start_pos]
+    operator, inside = _open_operator(before)
+    kind, expected = token.type, expected - {"QUOTED"}
+    opens = source.text[token.end_pos :].startswith("(")
+    words = re.findall(r"\w+", before)[-2:]
+    negates = bool(words) and (words[0].upper() == "NEG" or words[-1].upper() == "NEG")
+    if "_SEQ" in expected and "NAME" not in expected:
+        if kind == "LPAR":
+            return "; a group is a part of a pattern, as in SEQ((SEQ(A a, B b))+ g[])"
+        meant = _operator_for(str(token))
+        if meant == "NEG":
+            return "; NEG is a part of SEQ, as in SEQ(A a, NEG N n)"
+        return f"; did you mean {meant}?" if meant and opens else "; a pattern of one event is SEQ(A a)"
+    if operator == "ANY" and (kind == "_DISTINCT" or re.search(r"\bDISTINCT\b", inside, re.IGNORECASE)):
+        return "; DISTINCT and one attribute stand behind the variable, as in ANY(3, T x[] DISTINCT a)"
+    if operator == "ANY" and expected == {"INT"}:
+        return "; say how many, as in ANY(2, A a, B b, C c)"
+    if operator in _THREE_PARTS and (kind, expected) in (("RPAR", {"COMMA"}), ("COMMA", {"RPAR"})):
+        return f"; it has three parts, as in {_THREE_PARTS[operator]}"
+    if expected == {"RPAR", "VBAR"} and kind == "NAME":
+        negates = re.search(r"\bNEG\s*\(\s*\w+\s*$", before, re.IGNORECASE) is not None
+        return "; write NEG N n, without brackets" if negates else "; a group is written (SEQ(A a, B b))+ g[]"
+    if expected == {"NAME"} and re.search(r"\)\s*([+*?]|\{[\d\s,]*\})\s*$", before):
+        return "; a group has a name, as in (SEQ(A a, B b))+ g[]"
+    if expected == {"NAME"} and negates and kind in ("COMMA", "RPAR"):
+        return f"; NEG has a type and a variable, as in NEG {words[-1]} n"
+    if expected == {"NAME"} and negates and kind in {"LPAR", *_QUANTIFIERS}:
+        return "; NEG is of one event, NEG N n: conditions on n say which, and several NEG may stand in a row"
+    if expected == _QUANTIFIERS:
+        return "; a group has a number of rounds, as in (SEQ(A a, B b))+ g[]"
+    if expected == {"NAME", *_QUANTIFIERS}:
+        return _member_hint(kind, words[-1:], operator)
+    if expected <= {"RPAR", "COMMA"} and kind in _QUANTIFIERS and before.rstrip().endswith(")"):
+        return "; a pattern that repeats is written (SEQ(A a, B b))+ g[]"
+    if "_CONSECUTIVE" in expected and kind == "NAME":
+        negation = len(words) == 2 and _operator_for(words[0]) == "NEG"
+        return f"; did you mean NEG {words[1]} {token}?" if negation else "; is a comma missing?"
+    return ""
+
+
+def _member_hint(kind: str, words: list[str], operator: str) -> str:
+    """Say what is wrong behind the type of a member."""
+    word = words[0] if words else "A"
+    if kind in ("COMMA", "RPAR"):
+        return f"; a member has a type and a variable, as in {word} x"
+    if kind == "VBAR":
+        return "; several types stand in brackets, as in (A|B) x"
+    if kind != "LPAR":
+        return ""
+    if operator == "ANY":
+        return "; ANY lists types and variables, as in ANY(2, A a, B b, C c)"
+    meant = _operator_for(word)
+    return f"; did you mean {meant}?" if meant else f"; the operators are {', '.join((*_PATTERNS[:4], 'NEG'))}, …"
+
+
+def _open_operator(before: str) -> tuple[str, str]:
+    """The word before the innermost bracket that is open, in capitals, and what stands in it so far."""
+    depth = 0
+    for at in range(len(before) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(before[at], 0)
+        if depth < 0:
+            return (re.findall(r"(\w*)\s*$", before[:at]) or [""])[0].upper(), before[at + 1 :]
+    return "", ""
+
+
+def _operator_for(word: str) -> str:
+    """The operator that was meant by a word; empty if none is near."""
+    known = _SYNONYMS.get(word.upper())
+    return known or next(iter(difflib.get_close_matches(word.upper(), [*_PATTERNS, "NEG"], 1)), "")
+
+
+def _slip(character: str, allowed: set[str]) -> str:
+    if character == "!" and "_NEG" in allowed:
+        return "; write NEG N n for an event that must not come"
     slips = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
     return slips.get(character, "")

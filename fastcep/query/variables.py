@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
 from fastcep.query import ast
+from fastcep.query.printer import pattern_text
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
 from fastcep.query.types import BUILTINS, attribute_dtypes
 
 __all__ = [
     "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "Variable", "first", "i", "index_of", "last",
-    "whole",
+    "refuse_comparison", "whole",
 ]  # fmt: skip
 
 
@@ -53,6 +55,11 @@ def whole(value: object, where: str) -> int:
     return value
 
 
+def refuse_comparison(name: str) -> NoReturn:
+    """Say that events have no value; without it ``a == b`` would be False, a condition that never holds."""
+    raise TypeError(f"{name} stands for events, not a value; compare attributes of it, as in {name}.x == 1")
+
+
 class _Bound:
     """What is common to variables and elements: attributes by dot, or by ``x["name"]`` where Python has other plans."""
 
@@ -75,6 +82,9 @@ class _Bound:
         if self._group is None:
             return Term(ast.Attribute(x, name, self._index))
         return Term(ast.Attribute(self._group, name, self._index, x))
+
+    def __eq__(self, other: object) -> NoReturn:
+        refuse_comparison(self._member.variable)
 
     def __getitem__(self, name: str) -> Term:
         if not isinstance(name, str):
@@ -126,7 +136,12 @@ class Variable(_Bound):
 
     def negated(self) -> Negated:
         """Make it events that must not come, ``NEG T x``, as a part of `seq`."""
+        if self._member.minimum != 1:
+            raise ValidationError(_negated_one(self._member))
         return Negated(self._schema, self._member)
+
+    def __repr__(self) -> str:
+        return f"<{pattern_text(self._member)}>"
 
     @property
     def _pattern(self) -> ast.Pattern:
@@ -152,6 +167,9 @@ class ListTerms:
         self._schema = schema
         self._member = member
         self._group = group
+
+    def __eq__(self, other: object) -> NoReturn:
+        refuse_comparison(self._member.variable)
 
     def values(self, name: str) -> Term:
         """Give the list of an attribute over all elements, for `Builder.returns`."""
@@ -217,8 +235,17 @@ class Repeated(ListTerms):
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__") or name in ListTerms.__slots__:
             raise AttributeError(name)
+        if name == "negated":
+            raise AttributeError(_negated_one(self._member))
         x = self._member.variable
         raise AttributeError(f"{x} holds several events; write {x}[i].{name}, {x}.first.{name}, {x}.last.{name} …")
+
+
+def _negated_one(member: ast.Member) -> str:
+    return (
+        f"NEG is of one event, not of {pattern_text(member)}; write {member.variable}.negated() without a quantifier, "
+        "as conditions on it say which events must not come"
+    )
 
 
 class Several(Repeated):

@@ -41,7 +41,8 @@ def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> Non
         taken = state["events"] + state["held_events"]
     found += harness.table_rows(case.query, one.flush().to_arrow())
     event(f"late: {bool(late)}, matches: {bool(found)}")
-    harness.assert_same(case.query, accepted, found, f"batches of {case.batch_sizes}, lateness {lateness}")
+    how = f"batches of {case.batch_sizes}, lateness {lateness}, arriving as {harness.line(arrivals)}"
+    harness.assert_same(case.query, accepted, found, how)
     assert late_numbers(one, schema) == [one.seq for one in late]
     state = one.metrics()
     if arrivals:

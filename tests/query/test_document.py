@@ -68,7 +68,8 @@ def test_examples(path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert {path.stem for path in EXAMPLES} >= {"hybrid_q1", "hybrid_q2", "hybrid_q3", "hot_paths", "cluster"}
+    names = {"cluster", "hot_paths", "hybrid_q1", "hybrid_q2", "hybrid_q3", "hybrid_q4"}
+    assert {path.stem for path in EXAMPLES} >= names
 
 
 Q = " QUERY q PATTERN SEQ(A a) WITHIN 1ms"

@@ -262,3 +262,50 @@ def test_the_most_states(schema: Schema) -> None:
         "at most 1,024 are possible; use fewer parts, or SEQ where the order is known"
     )
     assert marked == pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("SEQUENCE(A a, B b)", "did you mean SEQ?", "SEQUENCE"),
+        ("ALL(A a, B b)", "did you mean AND?", "ALL"),
+        ("APERIODC(A a, B b, C c)", "did you mean APERIODIC?", "APERIODC"),
+        ("NEG A a", "NEG is a part of SEQ, as in SEQ(A a, NEG N n)", "NEG"),
+        ("(SEQ(A a, B b))+ g[]", "a group is a part of a pattern, as in SEQ((SEQ(A a, B b))+ g[])", "("),
+        ("SEQ(A a, NOT B n, C c)", "did you mean NEG B n?", "n"),
+        ("SEQ(A a, !B n, C c)", "write NEG N n for an event that must not come", "!"),
+        ("SEQ(A a, NEG(B n), C c)", "write NEG N n, without brackets", "n"),
+        ("SEQ(A a, NEG SEQ(B n, B m), C c)",
+         "NEG is of one event, NEG N n: conditions on n say which, and several NEG may stand in a row", "("),
+        ("SEQ(A a, NEG B? n, C c)",
+         "NEG is of one event, NEG N n: conditions on n say which, and several NEG may stand in a row", "?"),
+        ("SEQ(A a, NEG B, C c)", "NEG has a type and a variable, as in NEG B n", ","),
+        ("SEQ(A a, ALTERNATIVES(B b, C c))", "the operators are SEQ, AND, OR, ANY, NEG, …", "("),
+        ("SEQ(A a, EITHER(B b, C c))", "did you mean OR?", "("),
+        ("ANY(A a, B b)", "say how many, as in ANY(2, A a, B b, C c)", "A"),
+        ("ANY(2, A a, SEQ(B b, C c))",
+         "ANY lists types and variables, as in ANY(2, A a, B b, C c)", "("),
+        ("ANY(2 DISTINCT V, A a[])",
+         "DISTINCT and one attribute stand behind the variable, as in ANY(3, T x[] DISTINCT a)", "DISTINCT"),
+        ("ANY(2, A a[] DISTINCT a.V)",
+         "DISTINCT and one attribute stand behind the variable, as in ANY(3, T x[] DISTINCT a)", "."),
+        ("APERIODIC(A a, B b)", "it has three parts, as in APERIODIC(A a, B b, C c)", ")"),
+        ("PERIODIC(A a, 5s)", "it has three parts, as in PERIODIC(A a, 5min, C c)", ")"),
+        ("SEQ((A a, B b)+ g[], C c)", "a group is written (SEQ(A a, B b))+ g[]", "a"),
+        ("SEQ(SEQ(A a, B b)+ g[], C c)", "a pattern that repeats is written (SEQ(A a, B b))+ g[]", "+"),
+        ("SEQ((SEQ(A a, B b))+, C c)", "a group has a name, as in (SEQ(A a, B b))+ g[]", ","),
+        ("SEQ((SEQ(A a, B b)) g, C c)", "a group has a number of rounds, as in (SEQ(A a, B b))+ g[]", "g"),
+        ("SEQ(A, B)", "a member has a type and a variable, as in A x", ","),
+        ("SEQ(A|B a)", "several types stand in brackets, as in (A|B) x", "|"),
+        ("SEQ(A a B b)", "is a comma missing?", "B"),
+        ("SEQ(A a) WITHIN 5 minutes", "a time has the unit ns, us, ms, s, min, h or d, as in WITHIN 5min", "minutes"),
+        ("SEQ((SEQ(A a))+ g[]) WHERE SUM(g.a.V) > 1", "write SUM(g[].a.V)", "SUM(g.a.V)"),
+        ("SEQ((SEQ(A a))+ g[]) WHERE COUNT(g) > 1", "write COUNT(g[])", "COUNT(g)"),
+    ],
+)  # fmt: skip
+def test_slips(text: str, message: str, marked: str, schema: Schema) -> None:
+    """What a user of other engines writes at first gets the way to write it here."""
+    window = "" if "WITHIN" in text else " WITHIN 1h"
+    found, underlined = refuse(f"PATTERN {text}{window}", schema)
+    assert found.endswith(f"; {message}"), found
+    assert underlined == marked

@@ -199,3 +199,25 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         g[-1]
     with pytest.raises(TypeError, match="holds one round and has no index"):
         group("g", seq(a)).optional()[i]  # type: ignore[index]
+    with pytest.raises(ValidationError, match=r"found \['V'\] as distinct of any_of\(\), expected the name of one"):
+        any_of(2, a.several(), distinct=["V"])  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="found <A a> in any_of"):
+        any_of(a, b)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=r'not the type A alone; give it a variable, as in schema\.A\("x"\)'):
+        seq(schema.A, b)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=r"NEG is of one event, not of B\? b; write b\.negated\(\) without"):
+        b.optional().negated()
+    with pytest.raises(AttributeError, match=r"NEG is of one event, not of B\+ b\[\]"):
+        b.plus().negated()
+
+
+def test_events_are_not_compared(schema: Schema) -> None:
+    """``a == b`` would be Python's False, and the query one that never matches."""
+    a, b, n = schema.A("a"), schema.B("b"), schema.B("n").negated()
+    g, o = group("g", seq(a, b)).plus(), group("o", seq(a, b)).optional()
+    for one in (a, a.plus(), a.several(), n, g, g[i], g[i].a, g.a, o, o.a):
+        for other in (b, 1, None):
+            with pytest.raises(TypeError, match=r"stands for events, not a value; compare attributes of it, as in"):
+                _ = one == other
+            with pytest.raises(TypeError, match=r"stands for events, not a value"):
+                _ = one != other
