@@ -102,7 +102,9 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
         return "; comparisons do not chain: write a < b AND b < c"
     before = re.findall(r"\w+", source.text[: token.start_pos])[-1:]
     if before and expected == {"LPAR"}:
-        return f'; as a name, write "{before[0]}" in double quotes'
+        name = before[0]
+        what = f"write {name.upper()}(…), or as" if name.upper() in _PATTERNS else "as"
+        return f'; {what} a name, write "{name}" in double quotes'
     if before and before[0].upper() in _KEYWORDS and "DOT" in expected:
         # Where a value is due every word is a name, so a forgotten value shows only behind the next keyword.
         return f"; is something missing before {before[0].upper()}?"
@@ -137,8 +139,9 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     if operator in _THREE_PARTS and (kind, expected) in (("RPAR", {"COMMA"}), ("COMMA", {"RPAR"})):
         return f"; it has three parts, as in {_THREE_PARTS[operator]}"
     if expected == {"RPAR", "VBAR"} and kind == "NAME":
-        negates = re.search(r"\bNEG\s*\(\s*\w+\s*$", before, re.IGNORECASE) is not None
-        return "; write NEG N n, without brackets" if negates else "; a group is written (SEQ(A a, B b))+ g[]"
+        if re.search(r"\bNEG\s*\([\w\s|]*$", before, re.IGNORECASE):
+            return "; write NEG N n, or NEG (M|N) n for several types"
+        return "; a group is written (SEQ(A a, B b))+ g[]"
     if expected == {"NAME"} and re.search(r"\)\s*([+*?]|\{[\d\s,]*\})\s*$", before):
         return "; a group has a name, as in (SEQ(A a, B b))+ g[]"
     if expected == {"NAME"} and negates and kind in ("COMMA", "RPAR"):
@@ -151,6 +154,12 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
         return _member_hint(kind, words[-1:], operator)
     if expected <= {"RPAR", "COMMA"} and kind in _QUANTIFIERS and before.rstrip().endswith(")"):
         return "; a pattern that repeats is written (SEQ(A a, B b))+ g[]"
+    if operator in _PATTERNS and "RPAR" in expected and kind in _CLAUSES:
+        return f"; the bracket of {operator}( is not closed"
+    if ("_CONSECUTIVE" in expected or expected <= {"RPAR", "COMMA"}) and kind in ("_AND", "_OR"):
+        return f"; in a pattern write {kind[1:]}(A a, B b)"
+    if "_CONSECUTIVE" in expected and kind == "MINUS":
+        return "; one after the other is written SEQ(A a, B b)"
     if "_CONSECUTIVE" in expected and kind == "NAME":
         negation = len(words) == 2 and _operator_for(words[0]) == "NEG"
         return f"; did you mean NEG {words[1]} {token}?" if negation else "; is a comma missing?"
@@ -191,5 +200,7 @@ def _operator_for(word: str) -> str:
 def _slip(character: str, allowed: set[str]) -> str:
     if character == "!" and "_NEG" in allowed:
         return "; write NEG N n for an event that must not come"
+    if character == ";" and "_CONSECUTIVE" in allowed:
+        return "; members are separated by ,"
     slips = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
     return slips.get(character, "")
