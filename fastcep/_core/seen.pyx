@@ -29,10 +29,14 @@ cdef void seen_clear(Seen* seen) noexcept nogil:
 
 
 cdef void forget(Seen* seen) noexcept nogil:
-    """Empty the set."""
-    if seen.ends.size > 0:
+    """Empty the set, words of an entry that was never made included; slots for many more than there were go."""
+    if seen.n_slots > max(<int64_t>FIRST, seen.ends.size * 16):
+        give_back(seen.words.budget, seen.slots, seen.n_slots * 4)
+        seen.slots = NULL
+        seen.n_slots = 0
+    elif seen.ends.size > 0:
         memset(seen.slots, 0xFF, seen.n_slots * 4)
-        seen.words.size = seen.ends.size = 0
+    seen.words.size = seen.ends.size = 0
 
 
 cdef int _place(Seen* seen, int32_t entry) noexcept nogil:
