@@ -52,11 +52,6 @@ cdef struct Core:
     Index* indexes           # rows, and the first events under which they live
     Starts starts
     Stage stage
-    Pending pending          # matches that wait for the end of their window
-    int64_t due              # the first time at which one is decided
-    int64_t now              # time of the event, or of the decision
-    int64_t blind            # time of the last event that was not taken, for want of memory
-    Seen seen                # sets of events that the event's matches bind
     Machine* vm
     Input* inputs            # scratch: of a program
     int64_t* key             # scratch: the words of one key
@@ -85,6 +80,11 @@ cdef struct Core:
     int64_t swept            # bytes left by the last sweep
     Budget budget
     bint failed              # out of memory, see give_up
+    Pending pending          # matches that wait for the end of their window
+    int64_t due              # the first time at which one is decided
+    int64_t now              # time of the event, or of the decision
+    int64_t blind            # time of the last event that was not taken, for want of memory
+    Seen seen                # sets of events that the event's matches bind
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:
