@@ -1,7 +1,9 @@
-"""Measure the limit queries on two revisions, their runs interleaved, and write ``results/versions.json``.
+"""Measure the limit queries on two revisions, their passes interleaved, and write ``results/versions.json``.
 
-Each revision is built in a folder of its own, with the interpreter that runs this. A run is a new process that makes
-five passes with generated kernels, of which the median counts (CPU time, Arrow in to Arrow out).
+Each revision is built in a folder of its own, with the interpreter that runs this. A run is two new processes, one per
+revision, with generated kernels; they take turns, a pass each (CPU time, Arrow in to Arrow out), so that both meet the
+same clock rate and the same neighbours. A run's ratio is that of the medians of their passes; the result is the median
+ratio of the runs, because where a process lies in memory alone moves it by some per cent.
 """
 
 from __future__ import annotations
@@ -12,24 +14,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench.queries import QUERIES, store
 
-RUN = """
-import statistics, sys, time
+PASSES = 21
+WORKER = """
+import sys, time
 import fastcep as fc
 from bench.queries import COUNTS, QUERIES, SCHEMA, events, run
 name, table = sys.argv[1], events()
 query = fc.parse(QUERIES[name], SCHEMA, name=name.lower())
 assert fc.Engine(query).compile("5min"), "the generated kernels are not in use"
 assert run(query, table) == COUNTS[name]
-passes = []
-for _ in range(5):
+for _ in sys.stdin:
     start = time.process_time()
     run(query, table)
-    passes.append(time.process_time() - start)
-print(statistics.median(passes))
+    print(time.process_time() - start, flush=True)
 """
 
 
@@ -40,17 +42,22 @@ def main() -> None:
     parser.add_argument("after", nargs="?", default="HEAD")
     parser.add_argument("--runs", type=int, default=15)
     given = parser.parse_args()
+    revisions = {"before": given.before, "after": given.after}
     with tempfile.TemporaryDirectory() as folder:
-        sides = [_build(revision, Path(folder, name)) for name, revision in vars(given).items() if name != "runs"]
+        sides = [_build(revision, Path(folder, name)) for name, revision in revisions.items()]
         rows = {}
         for name in QUERIES:
-            pairs = [_pair(sides, name, number % 2 == 1) for number in range(given.runs)]
-            before, after = (round(statistics.median(values) * 1e3, 1) for values in zip(*pairs, strict=True))
-            ratio = round(statistics.median(old / new for old, new in pairs), 3)
-            rows[name] = {"before_ms": before, "after_ms": after, "ratio": ratio}
-            print(f"{name:4} before {before:7.1f} ms   after {after:7.1f} ms   speed after / before {ratio:.3f}")
-    commits = {name: _commit(revision) for name, revision in vars(given).items() if name != "runs"}
-    store("versions", {**commits, "runs": given.runs, "queries": rows})
+            runs = [_run(sides, name, number % 2 == 1) for number in range(given.runs)]
+            before, after = (round(statistics.median(values) * 1e3, 1) for values in zip(*runs, strict=True))
+            ratios = sorted(round(old / new, 3) for old, new in runs)
+            ratio = statistics.median(ratios)
+            rows[name] = {"before_ms": before, "after_ms": after, "ratio": ratio, "ratios": ratios}
+            print(
+                f"{name:4} before {before:7.1f} ms   after {after:7.1f} ms   speed after / before {ratio:.3f} "
+                f"({ratios[0]:.3f} to {ratios[-1]:.3f})"
+            )
+    store("versions", {name: _commit(revision) for name, revision in revisions.items()} | {
+        "runs": given.runs, "passes": PASSES, "queries": rows})
 
 
 def _build(revision: str, folder: Path) -> Path:
@@ -68,18 +75,29 @@ def _commit(revision: str) -> str:
     return out.stdout.strip()
 
 
-def _pair(sides: list[Path], name: str, reverse: bool) -> tuple[float, ...]:
-    """One run of each; they take turns in going first, because the first often meets another clock rate."""
-    seconds = {side: _seconds(side, name) for side in (reversed(sides) if reverse else sides)}
-    return tuple(seconds[side] for side in sides)
+def _run(sides: list[Path], name: str, reverse: bool) -> tuple[float, ...]:
+    """The median pass of each side, in seconds; ``reverse`` says who goes first."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(side, name)) for side in sides]
+        seconds: list[list[float]] = [[] for _ in workers]
+        for _ in range(PASSES):
+            for number in reversed(range(len(workers))) if reverse else range(len(workers)):
+                seconds[number].append(_pass(workers[number]))
+    return tuple(map(statistics.median, seconds))
 
 
-def _seconds(folder: Path, name: str) -> float:
+def _worker(folder: Path, name: str) -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": str(folder)}
-    out = subprocess.run(
-        [sys.executable, "-c", RUN, name], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    command = [sys.executable, "-c", WORKER, name]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    return float(out.stdout)
+
+
+def _pass(worker: subprocess.Popen[str]) -> float:
+    assert worker.stdin is not None and worker.stdout is not None
+    print(file=worker.stdin, flush=True)
+    return float(worker.stdout.readline())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,10 @@ from fastcep._core.store cimport Bucket, Index
 
 cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil
 cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil
-cdef bint guard(Core* core, int output, int64_t j) noexcept nogil
 cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* index, const Bucket* bucket,
                 int64_t row) noexcept nogil
+
+
+cdef inline bint guard(Core* core, int output, int64_t j) noexcept nogil:
+    """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
+    return output < 0 or (core.stage.out[output][j] != 0 and not core.stage.out_null[output][j])

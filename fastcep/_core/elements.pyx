@@ -10,11 +10,6 @@ from fastcep._core.tables cimport MEMBER_AT, ROUND_AT, ForAll
 from fastcep._core.vectors cimport Vec, push
 
 
-cdef bint guard(Core* core, int output, int64_t j) noexcept nogil:
-    """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
-    return output < 0 or (core.stage.out[output][j] != 0 and not core.stage.out_null[output][j])
-
-
 cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:
     """Write the events that staged row ``j`` binds to a list variable, oldest first, to ``chains[member]``.
 

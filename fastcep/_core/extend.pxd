@@ -2,7 +2,32 @@
 from libc.stdint cimport int64_t
 
 from fastcep._core.core cimport Core
+from fastcep._core.store cimport Bucket, Index, bucket_at, find
+from fastcep._core.tables cimport Column, Edge
 
 
 cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil
-cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil
+cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noexcept nogil
+
+
+cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
+    """The bucket whose rows event ``k`` of the chunk may extend along the edge; NULL if none is alive."""
+    cdef Index* index = core.indexes + edge.index
+    cdef const Column* column
+    cdef Bucket* bucket
+    cdef int64_t number, fixed = index.fixed, live_from = core.starts.first
+    cdef int j
+    for j in range(edge.n_probe):
+        column = edge.probe[j]
+        if column.null != NULL and column.null[k]:
+            return NULL
+        core.key[j] = column.data[k]
+    if index.n_buckets == 0:
+        return NULL
+    number = find(index, core.key)
+    if number < 0:
+        return NULL
+    bucket = bucket_at(index, number)
+    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
+        bucket.head += 1
+    return bucket if bucket.head < bucket.size else NULL

@@ -102,34 +102,15 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
         core.peak = core.starts.live
 
 
-cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil:
-    """Make a child of every row of the edge's index that event ``k`` extends: staged, or stored or emitted at once."""
+cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noexcept nogil:
+    """Make a child of every row of ``probe``'s bucket that event ``k`` extends: staged, or stored or emitted at once."""
     cdef Edge* edge = core.edges + e
-    cdef Index* index = core.indexes + edge.index
     cdef State* source = core.states + edge.source
-    cdef Column* column
-    cdef Bucket* bucket
-    cdef int64_t* key = core.key
-    cdef int64_t number, fixed, live_from = core.starts.first
+    cdef int64_t fixed = source.fixed, live_from = core.starts.first
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int j, i, n, m, first, end, dead = 0
-    for j in range(edge.n_probe):
-        column = core.columns + edge.probe[j]
-        if column.null != NULL and column.null[k]:
-            return
-        key[j] = column.data[k]
-    if index.n_buckets == 0:
-        return
-    number = find(index, key)
-    if number < 0:
-        return
-    bucket = bucket_at(index, number)
-    fixed = source.fixed
-    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
-        bucket.head += 1
-    end = bucket.size
+    cdef int i, n, m, first, end = bucket.size, dead = 0
     if source.birth >= 0:  # rows that this very event made stand at the end
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
@@ -165,7 +146,7 @@ cdef void probe(Core* core, int e, int k, int64_t position) noexcept nogil:
                 return
         first += m
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
-        compact(index, bucket, live_from)
+        compact(core.indexes + edge.index, bucket, live_from)
 
 
 cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const int32_t* rows, int n,

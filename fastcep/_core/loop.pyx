@@ -9,14 +9,14 @@ from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
-from fastcep._core.extend cimport begin, probe
+from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
-from fastcep._core.store cimport index_bytes, sweep
+from fastcep._core.store cimport Bucket, index_bytes, sweep
 from fastcep._core.tables cimport Column, Leaf
 from fastcep._core.vectors cimport vec_free
 
@@ -154,6 +154,7 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
     """Bind event ``k`` of the chunk to ``member`` in every way: stage, merge, commit."""
     cdef Leaf* leaf = core.leaves + member
     cdef Stage* stage = &core.stage
+    cdef Bucket* bucket
     cdef int e, parts = 0
     cdef int64_t before, j
     if leaf.negated:
@@ -165,7 +166,9 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
         if core.edges[e].source < 0:
             begin(core, e, k, position, time)
         else:
-            probe(core, e, k, position)
+            bucket = probe(core, core.edges + e, k)
+            if bucket != NULL:
+                extend(core, e, bucket, k, position)
         parts += stage.size > before
         if core.failed:
             return

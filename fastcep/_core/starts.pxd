@@ -26,12 +26,40 @@ cdef struct Starts:
 
 cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil
 cdef void starts_clear(Starts* starts) noexcept nogil
-cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil
+cdef int grow(Starts* starts) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
-cdef void drop_first(Starts* starts) noexcept nogil
 cdef void drop_all(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
+
+
+cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil:
+    """Ordinal of the event's start, made when new; -1 without memory."""
+    cdef int64_t ordinal = starts.next - 1
+    if ordinal >= starts.first and starts.position[ordinal & starts.mask] == position:
+        return ordinal
+    if starts.next - starts.first > starts.mask and grow(starts) < 0:
+        return -1
+    ordinal = starts.next
+    starts.next += 1
+    starts.time[ordinal & starts.mask] = time
+    starts.position[ordinal & starts.mask] = position
+    starts.rows[ordinal & starts.mask] = 0
+    starts.node[ordinal & starts.mask] = -1
+    return ordinal
+
+
+cdef inline void drop_first(Starts* starts) noexcept nogil:
+    """Forget the oldest start: its rows are dead, its nodes free."""
+    cdef int64_t slot = starts.first & starts.mask, node = starts.node[slot], following
+    starts.live -= starts.rows[slot]
+    while node >= 0:
+        following = starts.sibling[node]
+        starts.sibling[node] = starts.free_node
+        starts.free_node = node
+        starts.nodes_live -= 1
+        node = following
+    starts.first += 1
 
 
 cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t step, int64_t n) noexcept nogil:

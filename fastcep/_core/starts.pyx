@@ -16,7 +16,8 @@ cdef enum:
     ENTRY = 32               # bytes of one
 
 
-cdef int _grow(Starts* starts) noexcept nogil:
+cdef int grow(Starts* starts) noexcept nogil:
+    """Double the ring; -1 without memory."""
     cdef int64_t old = 0 if starts.time == NULL else starts.mask + 1
     cdef int64_t capacity = old * 2 if old else FIRST, i
     cdef int64_t* fresh = <int64_t*>obtain(starts.budget, capacity * ENTRY)
@@ -38,7 +39,7 @@ cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil:
     memset(starts, 0, sizeof(Starts))
     starts.budget = budget
     starts.free_node = -1
-    return _grow(starts)
+    return grow(starts)
 
 
 cdef void starts_clear(Starts* starts) noexcept nogil:
@@ -79,22 +80,6 @@ cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogi
     starts.mask = capacity - 1
 
 
-cdef int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil:
-    """Ordinal of the event's start, made when new; -1 without memory."""
-    cdef int64_t ordinal = starts.next - 1
-    if ordinal >= starts.first and starts.position[ordinal & starts.mask] == position:
-        return ordinal
-    if starts.next - starts.first > starts.mask and _grow(starts) < 0:
-        return -1
-    ordinal = starts.next
-    starts.next += 1
-    starts.time[ordinal & starts.mask] = time
-    starts.position[ordinal & starts.mask] = position
-    starts.rows[ordinal & starts.mask] = 0
-    starts.node[ordinal & starts.mask] = -1
-    return ordinal
-
-
 cdef int _more_nodes(Starts* starts) noexcept nogil:
     cdef int64_t old = starts.node_capacity, capacity = max(64, old * 2)
     cdef void** arrays[3]
@@ -126,19 +111,6 @@ cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t s
     starts.sibling[node] = starts.node[start & starts.mask]
     starts.node[start & starts.mask] = node
     return node
-
-
-cdef void drop_first(Starts* starts) noexcept nogil:
-    """Forget the oldest start: its rows are dead, its nodes free."""
-    cdef int64_t slot = starts.first & starts.mask, node = starts.node[slot], following
-    starts.live -= starts.rows[slot]
-    while node >= 0:
-        following = starts.sibling[node]
-        starts.sibling[node] = starts.free_node
-        starts.free_node = node
-        starts.nodes_live -= 1
-        node = following
-    starts.first += 1
 
 
 cdef void drop_all(Starts* starts) noexcept nogil:

@@ -39,6 +39,8 @@ cdef struct Edge:
     int32_t source
     int32_t target
     int32_t index
+    int32_t n_probe
+    const Column** probe    # the words of the key under which its index is searched
     int32_t slot            # the binding that it changes
     bint chained            # by a node, which has the mark beside the position
     int64_t mark
@@ -46,8 +48,6 @@ cdef struct Edge:
     int32_t* leaf_from      # per variable: the same, or FIRST
     bint only_accepts       # children are matches and nothing else, without a condition; the member's only edge
     bint only_stores        # children go to one index, without a condition; the member's only edge
-    int32_t n_probe
-    int32_t* probe
     bint has_predicate
     bint has_outputs
     Code predicate

@@ -179,7 +179,7 @@ cdef class Tables:
         return [slot for slot in state.bindings if slot != self.implied]
 
     def _take_edges(self, plan, intern):
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, j
         cdef Edge* edge
         cdef Leaf* leaf
         self.edges = <Edge*>calloc(max(1, self.n_edges), sizeof(Edge))
@@ -197,7 +197,9 @@ cdef class Tables:
                 edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
             self._take_bindings(plan, edge, item)
             edge.n_probe = len(item.probe)
-            edge.probe = ints(item.probe)
+            edge.probe = <const Column**>calloc(max(1, len(item.probe)), sizeof(void*))
+            for j, number in enumerate(item.probe):
+                edge.probe[j] = self.columns + <int>number
             if item.predicate is not None:
                 code_new(&edge.predicate, item.predicate, intern)
                 edge.has_predicate = True
