@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import tables
+from pages import with_table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/input.md"
 START, END = "<!-- bad input: made by tests/bad_input.py -->\n", "<!-- end -->\n"
@@ -246,9 +247,7 @@ def markdown() -> str:
 
 def page() -> str:
     """The page with the table as it should be."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, rest = text.split(START)
-    return head + START + "\n" + markdown() + "\n" + END + rest.split(END)[1]
+    return with_table(PAGE, START, markdown(), END)
 
 
 if __name__ == "__main__":

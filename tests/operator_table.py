@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pattern_strategies as names
+from pages import with_table
 from pattern_strategies import INNER, OUTER, refusal
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/language.md"
@@ -95,9 +96,7 @@ def plain(numbers: dict[str, int]) -> dict[str, int]:
 
 def page() -> str:
     """The page with the table as it should be."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, rest = text.split(START)
-    return head + START + "\n" + markdown() + "\n" + END + rest.split(END)[1]
+    return with_table(PAGE, START, markdown(), END)
 
 
 if __name__ == "__main__":

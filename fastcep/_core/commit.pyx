@@ -48,7 +48,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         if guard(core, info.guard, j) and all_hold(core, info.forall, info.n_forall, j):
             stored |= insert_staged(core, state, state.indexes[i], j, nulls)
     if stored:
-        count_row(core, j)
+        count_row(core, stage.start[j])
 
 
 cdef inline bint all_hold(Core* core, const int32_t* checks, int n, int64_t j) noexcept nogil:

@@ -27,7 +27,6 @@ cdef enum:              # event columns that are not of the schema
 cdef struct Core:
     int n_members            # the plan, see tables.pxd
     int n_slots
-    int n_states
     int n_indexes            # of the states; those of the negations follow
     int n_negations
     int n_columns
@@ -126,11 +125,26 @@ cdef inline int64_t position_of(int64_t word) noexcept nogil:
     return word & ((<int64_t>1 << MEMBER_AT) - 1)
 
 
-cdef inline void count_row(Core* core, int64_t j) noexcept nogil:
-    """Account for staged row ``j``, which is a live partial match now."""
+cdef inline void copy_event(Core* core, const Index* index, const Bucket* bucket, int64_t row, const int32_t* columns, int n,
+                            int k) noexcept nogil:
+    """Write the registers of a row, and their null bits: the ``n`` event ``columns`` of event ``k`` of the chunk."""
+    cdef const Column* column
+    cdef int64_t nulls = 0
+    cdef int c
+    for c in range(n):
+        column = core.columns + columns[c]
+        column_of(index, bucket, 1 + c)[row] = column.data[k]
+        if column.null != NULL:
+            nulls |= <int64_t>(<uint64_t>column.null[k] << c)
+    if n > 0:
+        column_of(index, bucket, 0)[row] = nulls
+
+
+cdef inline void count_row(Core* core, int64_t start) noexcept nogil:
+    """Account for a new live partial match under a start."""
     core.next_birth += 1
     core.rows_created += 1
-    core.starts.rows[core.stage.start[j] & core.starts.mask] += 1
+    core.starts.rows[start & core.starts.mask] += 1
     core.starts.live += 1
     if core.starts.live > core.peak:
         core.peak = core.starts.live

@@ -7,7 +7,7 @@ It counts as a partial match of its start. Its start lives until the window has 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, count_row
 from fastcep._core.emit cimport emit_staged, end_event
 from fastcep._core.negate cimport none_came
 from fastcep._core.pending cimport Due, free_row, new_row, next_due, pending_clear, row_at, wait
@@ -56,11 +56,7 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
         to[2 * c] = core.stage.out[c][j]
         to[2 * c + 1] = core.stage.out_null[c][j]
     core.due = core.pending.heap[0].time
-    core.next_birth += 1
-    core.rows_created += 1
-    core.starts.rows[start & core.starts.mask] += 1
-    core.starts.live += 1
-    core.peak = max(core.peak, core.starts.live)
+    count_row(core, start)
 
 
 cdef const int64_t* outputs_of(const Core* core, int64_t row) noexcept nogil:

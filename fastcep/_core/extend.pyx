@@ -6,7 +6,7 @@ Children are *staged*, or, where the edge's target allows it, stored or emitted 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memset
 
-from fastcep._core.core cimport Core, row_inputs
+from fastcep._core.core cimport Core, copy_event, count_row, row_inputs
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.stage cimport Stage, stage_grow
@@ -65,7 +65,7 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     cdef Bucket* bucket
     cdef int64_t* key = core.key
     cdef int64_t* to
-    cdef int64_t ordinal, number, row, nulls = 0
+    cdef int64_t ordinal, number, row
     cdef int c
     for c in range(info.n_keys):
         column = core.columns + edge.copy_number[info.keys[c]]
@@ -87,19 +87,8 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
         to[state.birth] = core.next_birth
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
-    for c in range(state.registers):
-        column = core.columns + edge.copy_number[c]
-        column_of(index, bucket, 1 + c)[row] = column.data[k]
-        if column.null != NULL:
-            nulls |= <int64_t>(<uint64_t>column.null[k] << c)
-    if state.columns > 0:
-        column_of(index, bucket, 0)[row] = nulls
-    core.next_birth += 1
-    core.rows_created += 1
-    core.starts.rows[ordinal & core.starts.mask] += 1
-    core.starts.live += 1
-    if core.starts.live > core.peak:
-        core.peak = core.starts.live
+    copy_event(core, index, bucket, row, edge.copy_number, state.registers, k)
+    count_row(core, ordinal)
 
 
 cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noexcept nogil:

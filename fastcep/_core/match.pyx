@@ -61,7 +61,7 @@ cdef class Matcher:
         cdef Tables tables = Tables(plan, intern)
         self.plan = plan
         self.tables = tables
-        self.core.n_members, self.core.n_slots, self.core.n_states = tables.n_members, tables.n_slots, tables.n_states
+        self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
         self.core.implied = tables.implied
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
@@ -81,7 +81,7 @@ cdef class Matcher:
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
-        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(self.core.n_states)])
+        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(tables.n_states)])
         self.core.row = <Source*>calloc(width, sizeof(Source))
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))

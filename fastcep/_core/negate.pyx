@@ -4,9 +4,9 @@
 Rows: word 0 tells when the row is dead (its time if it may be needed before the first event of a match comes, else its
 position), word 1 is the position, word 2 the time; then the registers, as in the rows of partial matches.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from fastcep._core.core cimport ROW, Core, position_of
+from fastcep._core.core cimport ROW, Core, copy_event, position_of
 from fastcep._core.elements cimport holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
@@ -29,7 +29,7 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
     cdef Bucket* bucket
     cdef Column* column
     cdef int64_t* row
-    cdef int64_t number, at, nulls
+    cdef int64_t number, at
     cdef int n, c
     for n in range(core.n_negations):
         item = core.negations + n
@@ -52,14 +52,7 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
             row[0] = time if item.by_time else position
             row[1] = position
             row[2] = time
-            nulls = 0
-            for c in range(item.n_registers):
-                column = core.columns + item.registers[c]
-                column_of(index, bucket, 1 + c)[at] = column.data[k]
-                if column.null != NULL:
-                    nulls |= <int64_t>(<uint64_t>column.null[k] << c)
-            if index.columns > 0:
-                column_of(index, bucket, 0)[at] = nulls
+            copy_event(core, index, bucket, at, item.registers, item.n_registers, k)
 
 
 cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:

@@ -8,7 +8,7 @@ from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
-from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, leaves, only, to_float, transform
+from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.negation import place_negations
 from fastcep.plan.placement import Placer
 from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
@@ -117,7 +117,7 @@ class _Planner:
             expr = step(condition, edge)
             if expr == TRUE:
                 continue
-            pair = _equality(expr)
+            pair = equality(expr, "event")
             if pair is None:
                 work.residual.append(expr)
                 continue
@@ -305,20 +305,6 @@ class _Planner:
 
     def _show_guard(self, guard: Op) -> str:
         return "" if guard == TRUE else self._show(guard)
-
-
-def _equality(expr: Op) -> tuple[Op, Op] | None:
-    """``(row side, event side)`` when ``expr`` equates something of the row with something of the event."""
-    if expr.name not in ("eq_i", "eq_f", "partition"):
-        return None
-    for row, event in (expr.args, expr.args[::-1]):
-        if only(row, "q") and only(event, "event"):
-            if row.dtype != event.dtype and "f" in (row.dtype, event.dtype):
-                row, event = to_float(row), to_float(event)
-            if row.dtype == "f":
-                return Op("key_f", "f", (row,)), Op("key_f", "f", (event,))
-            return row, event
-    return None
 
 
 __all__ = ["make_plan"]

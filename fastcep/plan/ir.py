@@ -73,6 +73,23 @@ def to_float(value: Op) -> Op:
     return Op("i2f", "f", (value,))
 
 
+def key_pair(row: Op, event: Op) -> tuple[Op, Op]:
+    """Two values that must be equal, as words of a key."""
+    row, event = promote(row, event) if "f" in (row.dtype, event.dtype) else (row, event)
+    if row.dtype == "f":
+        return Op("key_f", "f", (row,)), Op("key_f", "f", (event,))
+    return row, event
+
+
+def equality(expr: Op, of_event: str) -> tuple[Op, Op] | None:
+    """``key_pair`` of an expression that equates something of the row with something of an ``of_event`` leaf."""
+    if expr.name in ("eq_i", "eq_f", "partition"):
+        for row, event in (expr.args, expr.args[::-1]):
+            if only(row, "q") and only(event, of_event):
+                return key_pair(row, event)
+    return None
+
+
 def promote(left: Op, right: Op) -> tuple[Op, Op]:
     """Give both sides one physical type: int64 beside float64 becomes float64; null takes the other's type."""
     if left.dtype == right.dtype:

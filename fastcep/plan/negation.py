@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
 from fastcep.plan.conjuncts import Conjunct, guarded
-from fastcep.plan.ir import TRUE, Op, leaves, only, quantity, to_float, transform
+from fastcep.plan.ir import TRUE, Op, equality, key_pair, leaves, quantity, transform
 from fastcep.plan.placement import ForAll, Placer, of_last_rounds
 
 __all__ = ["Absence", "Absences", "place_negations"]
@@ -70,14 +70,14 @@ def _absence(placer: Placer, negated: Negated, items: list[Conjunct], crossing: 
     walks: list[ForAll] = []
     for name in placer.same:
         own = placer.translate.dtype(negated.member, name)
-        keys.append(_key(quantity("part", own, -1, 0, name), Op("neg", own, (), (negated.member, name))))
+        keys.append(key_pair(quantity("part", own, -1, 0, name), Op("neg", own, (), (negated.member, name))))
     for item in items:
         if item.elements() and not crossing:
             walks.append(ForAll(item.guard, item.expr))
             continue
         condition = of_last_rounds(item, 0) if item.elements() else guarded(item.guard, item.expr)
         condition = _known(condition, crossing)
-        pair = _equality(condition)
+        pair = equality(condition, "neg")
         if pair is not None:
             keys.append(pair)
         elif condition != TRUE:
@@ -93,22 +93,6 @@ def _known(expr: Op, crossing: Sequence[Edge]) -> Op:
         return TRUE if here and all(edge.now[node.data[1]] == YES for edge in crossing) else None
 
     return transform(expr, leaf) if crossing else expr
-
-
-def _key(row: Op, event: Op) -> tuple[Op, Op]:
-    if row.dtype != event.dtype and "f" in (row.dtype, event.dtype):
-        row, event = to_float(row), to_float(event)
-    if row.dtype == "f":
-        return Op("key_f", "f", (row,)), Op("key_f", "f", (event,))
-    return row, event
-
-
-def _equality(expr: Op) -> tuple[Op, Op] | None:
-    if expr.name in ("eq_i", "eq_f"):
-        for row, event in (expr.args, expr.args[::-1]):
-            if only(row, "q") and only(event, "neg"):
-                return _key(row, event)
-    return None
 
 
 def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:

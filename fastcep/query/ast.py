@@ -76,8 +76,19 @@ class Index:
     offset: int = 0
 
 
+class _OfVariable(Expr):
+    __slots__ = ()
+    variable: str
+    inner: str | None
+
+    @property
+    def leaf(self) -> str:
+        """Name of the variable that is read; of the group in ``COUNT(g[])``."""
+        return qualified(self.variable, self.inner)
+
+
 @dataclass(frozen=True, slots=True)
-class Attribute(Expr):
+class Attribute(_OfVariable):
     """``variable.name`` or ``variable[index].name``; ``time``, ``seq`` and ``type`` are built in.
 
     ``inner`` is the variable of a group that is meant: ``g[i].a.x`` is ``("g", "x", [i], "a")``.
@@ -88,25 +99,15 @@ class Attribute(Expr):
     index: Index | None = None
     inner: str | None = None
 
-    @property
-    def leaf(self) -> str:
-        """Name of the variable that it is read from."""
-        return qualified(self.variable, self.inner)
-
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Expr):
+class Aggregate(_OfVariable):
     """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
 
     function: str
     variable: str
     name: str | None = None
     inner: str | None = None
-
-    @property
-    def leaf(self) -> str:
-        """Name of the variable that it is over; of a group in ``COUNT(g[])``."""
-        return qualified(self.variable, self.inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +181,12 @@ class SameAttributes(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeList(Expr):
+class AttributeList(_OfVariable):
     """``variable[].name`` in RETURN: the attribute of every element, as a list."""
 
     variable: str
     name: str
     inner: str | None = None
-
-    @property
-    def leaf(self) -> str:
-        """Name of the variable that it is over."""
-        return qualified(self.variable, self.inner)
 
 
 # -------------------------------------------------------------------- pattern
