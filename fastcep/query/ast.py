@@ -211,6 +211,7 @@ class Member(Pattern):
     minimum: int = 1
     maximum: int | None = 1
     repeated: bool = False
+    consecutive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +224,13 @@ class Negation(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Pattern):
-    """``SEQ(member, …)``: all events of a member before all events of the next."""
+    """``SEQ(member, …)``: all events of a member before all events of the next.
+
+    ``adjacent`` are the places of the members that have ``NEXT`` before them.
+    """
 
     members: tuple[Pattern, ...]
+    adjacent: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +272,7 @@ class Group(Pattern):
     minimum: int = 1
     maximum: int | None = None
     repeated: bool = True
+    consecutive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +320,37 @@ class Unbounded(Window):
     """``WITHIN UNBOUNDED``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bound(Node):
+    """What opens or closes an explicit window. Exactly one of the first three is given.
+
+    ``events``: every so many events, or after so many; ``nanoseconds``: every so much time, or after so much;
+    ``types``: on an event ``variable`` of one of them that satisfies ``where`` (a closing one's condition may mention
+    the opening one's variable).
+    """
+
+    events: int | None = None
+    nanoseconds: int | None = None
+    types: tuple[str, ...] = ()
+    variable: str = ""
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitWindow(Window):
+    """``WINDOW OPEN … CLOSE …``: windows that events open; each is evaluated for itself."""
+
+    opening: Bound
+    closing: Bound
+
+
 # ---------------------------------------------------------------------- query
+
+#: What the clauses of a query may say; the first is what a query without the clause means.
+STRATEGIES = ("skip_till_any", "skip_till_next", "partition_contiguity", "strict_contiguity")
+SELECTIONS = ("each", "first", "last", "cumulative")
+CONSUMPTIONS = ("zero", "consumed")
+AFTER_MATCH = ("no skip", "skip to next", "skip past last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +371,12 @@ class Query(Node):
     where: Expr | None = None
     partition: tuple[str, ...] = ()
     returns: tuple[ReturnItem, ...] = ()
+    strategy: str = "skip_till_any"
+    select: str = "each"
+    consume: str = "zero"
+    limit: int | None = None
+    after_match: str = "no skip"
+    weight: float = 1.0
     schema: Schema = field(kw_only=True)
     text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 
