@@ -84,6 +84,20 @@ cdef struct Core:
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
+    bint must_advance        # a partial match that an event extends is replaced
+    bint removes             # partial matches may end before their window does
+    bint has_policy          # not every match of an event is reported, or more follows from one
+    int select
+    bint consumes
+    int after_match
+    int64_t limit            # matches per window, 0 for no limit
+    int64_t reported         # of the window
+    Vec advanced             # partial matches that the event has extended: index, bucket, birth
+    Vec bound                # scratch of the policies: events of the event's matches, each ascending, one after the other
+    Vec ends                 # where they end
+    Vec chosen               # whether each is reported
+    int64_t* cursor          # scratch: per member
+    Vec leaving              # events that leave, ascending
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

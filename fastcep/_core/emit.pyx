@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.elements cimport elements_of, rounds_of
+from fastcep._core.policy cimport apply_policies
 from fastcep._core.seen cimport add_entry, forget
 from fastcep._core.starts cimport gather_starts
 from fastcep._core.store cimport Bucket
@@ -119,7 +120,9 @@ cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int firs
 
 
 cdef void end_event(Core* core, int64_t position, int64_t time) noexcept nogil:
-    """Note which event, or decision (-1), and what time the matches just emitted belong to."""
+    """Note which event, or decision (-1), and what time the matches just emitted belong to, if they are reported."""
+    if core.has_policy and core.emitted and not core.failed:
+        apply_policies(core)
     if core.emitted and not core.failed:
         if (push(&core.detected, position) < 0 or push(&core.detected_times, time) < 0
                 or push(&core.detected_counts, core.emitted) < 0):

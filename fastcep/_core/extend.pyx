@@ -12,7 +12,7 @@ from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
-    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert,
+    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert, number_of,
 )
 from fastcep._core.tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.vectors cimport fill, gather
@@ -160,6 +160,8 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
         stage.edge[size + i] = e
     if source.birth >= 0:
         gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
+    if core.removes:
+        fill(stage.parent + size, number_of(index, bucket), n)
     if core.implied >= 0:
         gather_starts(stage.bind[core.implied] + size, &core.starts, stage.start + size, 1, NULL, n)
     for j in range(target.n_bind):

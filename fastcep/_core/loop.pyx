@@ -12,7 +12,9 @@ from fastcep._core.core cimport (
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.pending cimport pending_bytes
+from fastcep._core.policy cimport CUMULATIVE, policy_clear
 from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.remove cimport replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
@@ -55,6 +57,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
             while pending and not core.failed:
                 bind(core, __builtin_ctzll(pending), k, position + base + k, time[base + k])
                 pending &= pending - 1
+            if core.advanced.size > 0:
+                replace_advanced(core)
             if core.emitted:
                 end_event(core, position + base + k, core.now)
             if core.failed:
@@ -223,6 +227,7 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
         drop_pending(core)
     if wholly:
         seen_clear(&core.seen)
+        policy_clear(core)
     for m in range(core.n_slots):
         if wholly or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
@@ -232,6 +237,8 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
 cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
+    items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
+    items += core.leaving.capacity
     cdef int i
     for i in range(core.n_members):
         items += core.out_values[i].capacity + core.out_lengths[i].capacity
@@ -250,14 +257,14 @@ cdef void give_up(Core* core) noexcept nogil:
     for i in range(core.detected_counts.size):
         whole += core.detected_counts.data[i]
     core.detected.size = core.detected_times.size = core.detected_counts.size
-    core.emitted = 0
+    core.emitted = core.advanced.size = 0
     if core.n_sets > 0:
         forget(&core.seen)
     for m in range(core.n_members):
         if core.leaves[m].negated:
             continue
         values = whole
-        if core.leaves[m].repeated:
+        if core.leaves[m].repeated or core.select == CUMULATIVE:
             values = 0
             for i in range(whole):
                 values += core.out_lengths[m].data[i]

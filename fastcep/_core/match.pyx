@@ -29,6 +29,7 @@ from fastcep._core.gauges cimport key_bytes_of, keys_in, mark_codes, rows_in
 from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
@@ -66,6 +67,10 @@ cdef class Matcher:
         self.core.implied = tables.implied
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
         self.core.period = plan.period
+        self.core.must_advance, self.core.removes = plan.must_advance, plan.removes
+        self.core.select, self.core.consumes = plan.select, plan.consumes
+        self.core.after_match, self.core.limit = plan.after_match, plan.limit
+        self.core.has_policy = plan.select != 0 or plan.consumes or plan.after_match != 0 or plan.limit > 0
         self.core.due = INT64_MAX
         self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
@@ -86,6 +91,7 @@ cdef class Matcher:
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
+        self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
         for i, item in enumerate(plan.indexes):
             index_new(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
@@ -100,6 +106,8 @@ cdef class Matcher:
         for i in range(self.core.n_slots):
             self.core.chains[i].budget = &self.core.budget
         self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
+        self.core.advanced.budget = self.core.bound.budget = self.core.ends.budget = &self.core.budget
+        self.core.chosen.budget = self.core.leaving.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
         if (starts_init(&self.core.starts, &self.core.budget) < 0
@@ -129,6 +137,8 @@ cdef class Matcher:
         free(self.core.out_values)
         free(self.core.out_lengths)
         free(self.core.chains)
+        free(self.core.cursor)
+        policy_clear(&self.core)
         vec_free(&self.core.detected)
         vec_free(&self.core.detected_times)
         pending_clear(&self.core.pending)
@@ -278,7 +288,7 @@ cdef class Matcher:
         values, lengths = [], []
         for i in range(self.core.n_members):
             values.append(take(self.core.out_values + i))
-            lengths.append(take(self.core.out_lengths + i) if self.core.leaves[i].repeated else None)
+            lengths.append(take(self.core.out_lengths + i) if self.plan.lists[i] else None)
         self.core.emitted = 0
         return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
                 take(&self.core.detected_counts))

@@ -46,6 +46,11 @@ cdef inline int64_t bucket_bytes(const Index* index) noexcept nogil:
     return sizeof(Bucket) + index.words * sizeof(int64_t)
 
 
+cdef inline int64_t number_of(const Index* index, const Bucket* bucket) noexcept nogil:
+    """What ``bucket_at`` takes."""
+    return (<const char*>bucket - index.buckets) // bucket_bytes(index)
+
+
 cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
     return <int64_t*>(bucket + 1)
 

@@ -80,6 +80,7 @@ cdef class Tables:
         self._take_negations(plan, intern)
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
+            self.infos[i].state = item.state
             self.infos[i].n_keys = len(item.keys)
             self.infos[i].keys = ints(item.keys)
             self.infos[i].guard = item.guard
@@ -128,7 +129,7 @@ cdef class Tables:
         for i in range(self.n_members):
             leaf = self.leaves + i
             leaf.negated = plan.negated[i]
-            leaf.repeated = plan.lists[i]
+            leaf.repeated = plan.repeated[i]
             leaf.group = _holder(plan.groups, i)
             leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
             number = _holder(plan.sets, i)
@@ -150,7 +151,7 @@ cdef class Tables:
             state = self.states + i
             state.accepting = item.accepting
             state.deferred = item.deferred
-            state.first = True
+            state.first = not plan.removes
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
@@ -193,6 +194,7 @@ cdef class Tables:
             edge.index = item.index
             edge.slot = leaf.slot
             edge.chained = leaf.repeated
+            edge.keeps = item.keeps
             if leaf.group >= 0:
                 edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
             self._take_bindings(plan, edge, item)
@@ -252,10 +254,10 @@ cdef class Tables:
                 not self.edges[i].chained and not item.forall and not item.absences
                 and members[item.member] == targets[item.target] == 1)
             self.edges[i].only_accepts = (
-                plain and simple and target.accepting and not target.indexes and not target.deferred
+                plain and simple and not plan.must_advance and target.accepting and not target.indexes and not target.deferred
                 and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)
             self.edges[i].only_stores = (
-                simple and not target.accepting and len(target.indexes) == 1
+                simple and not plan.must_advance and not target.accepting and len(target.indexes) == 1
                 and plan.indexes[target.indexes[0]].guard < 0 and not plan.indexes[target.indexes[0]].forall)
 
     def _take_negations(self, plan, intern):
