@@ -8,6 +8,7 @@ cdef enum:              # kinds of window
     TIME
     EVENTS
     UNBOUNDED
+    EXPLICIT
 
 
 cdef struct Starts:
@@ -16,7 +17,9 @@ cdef struct Starts:
     int64_t* position
     int64_t* rows            # live rows under it
     int64_t* node            # latest chain node under it, or -1
+    int64_t* window          # the latest explicit window that was open
     int64_t mask, first, next
+    int64_t newest           # the latest explicit window of all
     int64_t live             # rows under all starts
     int64_t* event           # chain nodes: event position,
     int64_t* previous        # the element before, or -1,
@@ -46,6 +49,7 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     starts.position[ordinal & starts.mask] = position
     starts.rows[ordinal & starts.mask] = 0
     starts.node[ordinal & starts.mask] = -1
+    starts.window[ordinal & starts.mask] = starts.newest
     return ordinal
 
 

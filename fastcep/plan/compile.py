@@ -14,6 +14,7 @@ from fastcep.plan.placement import Placer, removes_rows
 from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
+from fastcep.plan.windows import plan_windows
 from fastcep.plan.wording import describe
 from fastcep.query import ast
 
@@ -85,10 +86,11 @@ class _Planner:
         edges = tuple(self._edge(edge) for edge in self.places.edges)
         outputs = [state.outputs for state in self.states]
         foralls, negations, absences = checks.plans(outputs, columns)
-        kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2}
+        kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2, ast.ExplicitWindow: 3}
         window = getattr(query.window, "nanoseconds", getattr(query.window, "events", 0))
         indexes = tuple(self._index(item) for item in self.indexes)
         states = tuple(self._state(number, accept.get(number, TRUE)) for number in range(len(self.states)))
+        edge_negation = any(item.by_time for item in negations) or any(state.deferred for state in states)
         return Plan(
             query=query,
             window_kind=kinds[type(query.window)],
@@ -114,6 +116,7 @@ class _Planner:
             consumes=query.consume == "consumed",
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
+            windows=plan_windows(query, edge_negation, make_plan),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )

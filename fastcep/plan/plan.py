@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastcep.plan.bytecode import Program
+from fastcep.plan.windows import WindowPlan
 from fastcep.query import ast
 
 
@@ -151,7 +152,7 @@ class Plan:
     Attributes
     ----------
     window_kind, window
-        ``0`` time (ns), ``1`` events, ``2`` unbounded.
+        ``0`` time (ns), ``1`` events, ``2`` unbounded, ``3`` explicit windows.
     type_members
         Per type id the bit mask of members that may bind it.
     locals
@@ -170,6 +171,8 @@ class Plan:
         Partial matches may end before their window does; then each state has at most one index.
     select, consumes, after_match, limit
         Policies: places in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+    windows
+        How explicit windows come and go.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -200,5 +203,6 @@ class Plan:
     consumes: bool
     after_match: int
     limit: int
+    windows: WindowPlan | None
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()
