@@ -97,7 +97,7 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     found = find(index, key)
     if found < 0:
         found = find_or_add(index, key)
-    row = -1 if found < 0 else append(index, found, core.starts.first)
+    row = -1 if found < 0 else append(index, found, core.starts.kept)
     if row < 0:
         core.failed = True
         return False

@@ -15,17 +15,25 @@ from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
 
 cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
     """Write staged row ``j`` of ``state``, a complete match, to the output."""
+    if core.n_sets > 0 and not _is_new(core, state, j):
+        return
+    write_row(core, state, j, core.out_values, core.out_lengths)
+    if core.is_shared and push(&core.out_windows, core.starts.window[core.stage.start[j] & core.starts.mask]) < 0:
+        core.failed = True
+    core.emitted += 1
+
+
+cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec* lengths) noexcept nogil:
+    """Append what staged row ``j`` binds to the vectors of each member."""
     cdef Leaf* leaf
     cdef int m, group = -1
     cdef int64_t i, count = 0
-    if core.n_sets > 0 and not _is_new(core, state, j):
-        return
     for m in range(core.n_members):
         leaf = core.leaves + m
         if leaf.negated:
             continue
         if not leaf.repeated:
-            if push(core.out_values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
+            if push(values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
                 core.failed = True
             continue
         if not state.has[leaf.slot]:
@@ -34,13 +42,10 @@ cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
             count = elements_of(core, m, j)
             group = leaf.group
         for i in range(count):
-            if push(core.out_values + m, core.chains[m].data[i]) < 0:
+            if push(values + m, core.chains[m].data[i]) < 0:
                 core.failed = True
-        if push(core.out_lengths + m, count) < 0:
+        if push(lengths + m, count) < 0:
             core.failed = True
-    if core.is_shared and push(&core.out_windows, core.starts.window[core.stage.start[j] & core.starts.mask]) < 0:
-        core.failed = True
-    core.emitted += 1
 
 
 cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:

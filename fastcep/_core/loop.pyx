@@ -20,6 +20,7 @@ from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
+from fastcep._core.timeout cimport collect
 from fastcep._core.tables cimport Column, Leaf
 from fastcep._core.vectors cimport vec_free
 from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
@@ -32,6 +33,7 @@ cdef extern from *:
 
 cdef enum:
     SWEEP_BYTES = 1 << 20
+    BUNCH = 1024             # starts that have timed out before their partial matches are looked for
 
 
 cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* types, const int64_t* seq,
@@ -68,6 +70,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                 core.blind = time[n - 1]
                 core.events += base + k
                 return base + k
+        if core.starts.first - core.starts.kept >= BUNCH:
+            collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
             sweep_all(core)
         base += m
@@ -82,6 +86,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
         if core.failed:
             give_up(core)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
+    if core.starts.keeps:
+        collect(core, core.starts.kept, core.starts.first)
     return n
 
 
@@ -244,7 +250,7 @@ cdef void sweep_all(Core* core) noexcept nogil:
             sweep_indexes(core)
             leave(core, window)
     core.sweep_at = max(<int64_t>SWEEP_BYTES, indexes_bytes(core) * 2)
-    if core.starts.first == core.starts.next:
+    if core.starts.kept == core.starts.next:
         rest(core, core.budget.used > core.budget.limit)
     core.swept = core.budget.used
 
@@ -252,7 +258,7 @@ cdef void sweep_all(Core* core) noexcept nogil:
 cdef inline void sweep_indexes(Core* core) noexcept nogil:
     cdef int i
     for i in range(core.n_indexes):
-        sweep(core.indexes + i, core.starts.first)
+        sweep(core.indexes + i, core.starts.kept)
     for i in range(core.n_negations):
         sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
 
@@ -281,6 +287,7 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
     if wholly:
         seen_clear(&core.seen)
         policy_clear(core)
+        vec_free(&core.found)
     for m in range(core.n_slots):
         if wholly or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
@@ -291,12 +298,13 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
-    items += core.leaving.capacity + core.out_windows.capacity
+    items += core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
     cdef int64_t number
     cdef Part* part
     cdef int i
     for i in range(core.n_members):
         items += core.out_values[i].capacity + core.out_lengths[i].capacity
+        items += core.timed_values[i].capacity + core.timed_lengths[i].capacity
     for i in range(core.n_slots):
         items += core.chains[i].capacity
     total = indexes_bytes(core) + pending_bytes(&core.pending) + seen_bytes(&core.seen) + items * 8

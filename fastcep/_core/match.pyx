@@ -36,8 +36,9 @@ from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
-from fastcep._core.starts cimport EXPLICIT, expire, starts_clear, starts_init
+from fastcep._core.starts cimport EXPLICIT, UNBOUNDED, expire, expire_all, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_clear, index_init
+from fastcep._core.timeout cimport collect
 from fastcep._core.tables cimport Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
@@ -60,9 +61,9 @@ cdef class Matcher:
     cdef Tables tables
     cdef Core core
 
-    def __cinit__(self, plan, intern):
+    def __cinit__(self, plan, intern, bint timed_out=False):
         cdef Py_ssize_t i
-        cdef Tables tables = Tables(plan, intern)
+        cdef Tables tables = Tables(plan, intern, timed_out)
         self.plan = plan
         self.tables = tables
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
@@ -93,6 +94,8 @@ cdef class Matcher:
         self.core.row = <Source*>calloc(width, sizeof(Source))
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
+        self.core.timed_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
+        self.core.timed_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
         self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
@@ -108,6 +111,7 @@ cdef class Matcher:
             self.core.n_negations = i + 1
         for i in range(self.core.n_members):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
+            self.core.timed_values[i].budget = self.core.timed_lengths[i].budget = &self.core.budget
         for i in range(self.core.n_slots):
             self.core.chains[i].budget = &self.core.budget
         self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
@@ -120,9 +124,12 @@ cdef class Matcher:
             raise MemoryError("no memory for the matcher")
         self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
         if plan.windows is not None:
-            self.core.windows.isolated = plan.windows.isolated
+            self.core.windows.isolated = plan.windows.isolated or timed_out
             self.core.windows.closing, self.core.windows.length = plan.windows.closing, plan.windows.length
-            self.core.is_shared = not plan.windows.isolated
+            self.core.is_shared = not self.core.windows.isolated
+        self.core.tells = timed_out
+        self.core.starts.keeps = timed_out and plan.windows is None
+        self.core.timed.budget = self.core.found.budget = &self.core.budget
         self.core.outside.starts = self.core.starts
         self.core.outside.indexes = self.core.indexes
         self.core.outside.pending = self.core.pending
@@ -135,6 +142,9 @@ cdef class Matcher:
                 vec_free(self.core.out_values + i)
             if self.core.out_lengths != NULL:
                 vec_free(self.core.out_lengths + i)
+            if self.core.timed_values != NULL and self.core.timed_lengths != NULL:
+                vec_free(self.core.timed_values + i)
+                vec_free(self.core.timed_lengths + i)
         for i in range(self.core.n_slots if self.core.chains != NULL else 0):
             vec_free(self.core.chains + i)
         for i in range(self.core.n_indexes + self.core.n_negations):
@@ -148,6 +158,10 @@ cdef class Matcher:
         free(self.core.words)
         free(self.core.outputs)
         free(self.core.row)
+        free(self.core.timed_values)
+        free(self.core.timed_lengths)
+        vec_free(&self.core.timed)
+        vec_free(&self.core.found)
         free(self.core.out_values)
         free(self.core.out_lengths)
         free(self.core.chains)
@@ -266,12 +280,18 @@ cdef class Matcher:
         with nogil:
             self.core.now = max(time, self.core.now)
             expire(&self.core.starts, self.core.window_kind, self.core.window, time, position)
+            if self.core.starts.keeps:
+                collect(&self.core, self.core.starts.kept, self.core.starts.first)
             sweep_all(&self.core)
         return done
 
     def finish(self, ring):
         """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
+        if self.core.starts.keeps and self.core.window_kind != UNBOUNDED:
+            with nogil:
+                expire_all(&self.core.starts, self.core.window_kind, self.core.now)
+                collect(&self.core, self.core.starts.kept, self.core.starts.first)
         self.core.now = INT64_MAX
         self.clear()
         return done
@@ -325,6 +345,18 @@ cdef class Matcher:
         windows = take(&self.core.out_windows) if self.core.window_kind == EXPLICIT else None
         return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
                 take(&self.core.detected_counts), windows)
+
+    def take_timed_out(self):
+        """Return and empty the partial matches that have timed out: ``(values, lengths, [state, time, window id])``.
+
+        ``values`` and ``lengths`` as of :meth:`take_output`; the array int64[n, 3].
+        """
+        cdef int i
+        values, lengths = [], []
+        for i in range(self.core.n_members):
+            values.append(take(self.core.timed_values + i))
+            lengths.append(take(self.core.timed_lengths + i) if self.core.leaves[i].repeated else None)
+        return values, lengths, take(&self.core.timed).reshape(-1, 3)
 
     def mark_codes(self, uint8_t[::1] marks):
         """Set ``marks[c]`` for every string code c that a stored row, or a waiting match, may hold.

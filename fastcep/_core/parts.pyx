@@ -14,6 +14,7 @@ from fastcep._core.memory cimport give_back
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
 from fastcep._core.store cimport Index, index_clear, index_init
+from fastcep._core.timeout cimport collect
 from fastcep._core.windows cimport (
     AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of, windows_bytes,
 )
@@ -100,9 +101,14 @@ cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
     """Decide what waits for the window's end, at ``time``, and forget what was in it."""
     cdef Windows* windows = &core.windows
     cdef Opened* window = window_at(windows, number)
+    cdef int64_t now = core.now
     if window.part != NULL:
-        if window.part.pending.size > 0 and enter(core, window):
+        if (window.part.pending.size > 0 or core.tells) and enter(core, window):
             decide(core, time, True)
+            if core.tells:
+                core.now = time
+                collect(core, core.starts.first, core.starts.next)
+                core.now = now
             leave(core, window)
         drop_part(core, window)
     window.closed = True

@@ -24,7 +24,7 @@ cdef int grow(Starts* starts) noexcept nogil:
     cdef int64_t* kept = starts.time
     if fresh == NULL:
         return -1
-    for i in range(starts.first, starts.next):
+    for i in range(starts.kept, starts.next):
         fresh[i & (capacity - 1)] = starts.time[i & starts.mask]
         fresh[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
         fresh[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
@@ -119,4 +119,11 @@ cdef void drop_all(Starts* starts) noexcept nogil:
     """Forget every start."""
     while starts.first < starts.next:
         drop_first(starts)
+    release(starts)
     starts.live = 0
+
+
+cdef void release(Starts* starts) noexcept nogil:
+    """Free what hangs under the starts that are dead."""
+    while starts.kept < starts.first:
+        release_first(starts)

@@ -49,9 +49,9 @@ def tasks_of(plan):
 
 
 cdef class Tables:
-    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
+    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string; ``births``: every row knows its birth."""
 
-    def __cinit__(self, plan, intern):
+    def __cinit__(self, plan, intern, bint births=False):
         cdef Py_ssize_t i
         self.n_types = len(plan.type_members)
         self.n_members = len(plan.negated)
@@ -74,7 +74,7 @@ cdef class Tables:
                 self.type_codes[i] = intern(name)
         self._take_columns(plan, intern)
         self._take_leaves(plan)
-        self._take_states(plan)
+        self._take_states(plan, births)
         self._take_edges(plan, intern)
         self._take_foralls(plan, intern)
         self._take_negations(plan, intern)
@@ -143,7 +143,7 @@ cdef class Tables:
         leaf = self.leaves + <int>starts[0]
         self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
 
-    def _take_states(self, plan):
+    def _take_states(self, plan, bint births):
         cdef Py_ssize_t i
         cdef State* state
         self.states = <State*>calloc(self.n_states, sizeof(State))
@@ -151,7 +151,7 @@ cdef class Tables:
             state = self.states + i
             state.accepting = item.accepting
             state.deferred = item.deferred
-            state.first = not plan.removes
+            state.first = not (plan.removes or births)
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
@@ -169,8 +169,8 @@ cdef class Tables:
             state.has = <uint8_t*>calloc(self.n_slots, 1)
             for slot in item.bindings:
                 state.has[<int>slot] = True
-            state.birth = 1 if item.needs_birth else -1
-            state.bind = 1 + item.needs_birth
+            state.birth = 1 if item.needs_birth or births else -1
+            state.bind = 2 if item.needs_birth or births else 1
             state.fixed = state.bind + state.n_bind
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
