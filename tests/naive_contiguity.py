@@ -22,10 +22,7 @@ class Contiguity:
         """Whether two events are of one partition; without the keys, or with a null or NaN in them, one is in none."""
         kinds = [self.query.schema.attributes(event.type) for event in (one, other)]
         return all(
-            name in kinds[0]
-            and name in kinds[1]
-            and kinds[0][name] == kinds[1][name]
-            and agree([one, other], [name])
+            name in kinds[0] and name in kinds[1] and kinds[0][name] == kinds[1][name] and agree([one, other], [name])
             for name in self.query.partition
         )
 

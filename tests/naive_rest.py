@@ -67,7 +67,7 @@ class Some:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A group: ``begun`` remains of round number ``turn`` (None: no round is begun), ``whole`` is a round from scratch."""
+    """A group: ``begun`` remains of round number ``turn`` (None: none is begun), ``whole`` is a round from scratch."""
 
     whole: Rest
     minimum: int
@@ -170,7 +170,9 @@ def ways(rest: Rest, position: int, fits: Fits, adjacent: Adjacent, turn: int = 
             follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
             if rest.maximum != 0 and follows and fits(rest.leaf):
                 most = None if rest.maximum is None else rest.maximum - 1
-                yield Way(rest.leaf, turn, replace(rest, minimum=max(0, rest.minimum - 1), maximum=most, latest=position))
+                yield Way(
+                    rest.leaf, turn, replace(rest, minimum=max(0, rest.minimum - 1), maximum=most, latest=position)
+                )
         case InOrder():
             yield from ways_in_order(rest, position, fits, adjacent, turn)
         case AnyOrder(parts):

@@ -115,18 +115,20 @@ class Runs:
     def distinct(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> bool:
         """Whether the events of every ANY with DISTINCT differ."""
         own = bound_in(pattern, number, chosen)
-        if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None and not self.search.differ(own, pattern.distinct):
+        if (
+            isinstance(pattern, ast.AnyOf)
+            and pattern.distinct is not None
+            and not self.search.differ(own, pattern.distinct)
+        ):
             return False
         return all(self.distinct(part, first, own) for part, first in numbered(pattern, number))
 
     def decided(self, conjunct: ast.Expr, bound: Bound, unfinished: set[int]) -> bool:
         """Whether a conjunct can be judged; of ``x[i]`` every element is judged when it comes."""
-        return all(
-            relative(mention) or self.known(mention, None, bound, unfinished) for mention in mentions(conjunct)
-        )
+        return all(relative(mention) or self.known(mention, None, bound, unfinished) for mention in mentions(conjunct))
 
     def forbids(self, gap: Gap, bound: Bound, unfinished: set[int]) -> bool:
-        """Whether it can be judged which events of a gap are forbidden: the gap and all that conditions mention is known.
+        """Whether it can be judged which events of a gap are forbidden: its ends and all that conditions mention are known.
 
         Where nothing is bound behind it, it reaches to the end of the window, and `Search.accepts` looks at it. A
         leading one reaches back from the last event unless the window is explicit.
@@ -148,9 +150,7 @@ class Runs:
                     return False
         return True
 
-    def known(
-        self, mention: ast.Attribute | ast.Aggregate, i: int | None, bound: Bound, unfinished: set[int]
-    ) -> bool:
+    def known(self, mention: ast.Attribute | ast.Aggregate, i: int | None, bound: Bound, unfinished: set[int]) -> bool:
         """Whether nothing that may still come changes what a mention means; ``i`` is the index of ``x[i]``."""
         if not any(concerns(mention, self.search.leaves[leaf]) for leaf in unfinished):
             return True

@@ -1,4 +1,4 @@
-"""Every way to bind a pattern's variables, and what makes a way a match: the declarative half of the reference matcher."""
+"""Every way to bind variables, and what makes a way a match: the declarative half of the reference matcher."""
 
 from __future__ import annotations
 

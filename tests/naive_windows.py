@@ -70,9 +70,7 @@ def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int) -> W
                 position
                 for position in range(start + 1, len(events))
                 if events[position].type in closing.types
-                and satisfies(
-                    closing.where, {clause.opening.variable: [opener], closing.variable: [events[position]]}
-                )
+                and satisfies(closing.where, {clause.opening.variable: [opener], closing.variable: [events[position]]})
             ),
             len(events),
         )

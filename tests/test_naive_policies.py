@@ -21,7 +21,7 @@ NUMBERED = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, 
 
 
 def make(text: str, schema: Schema = SCHEMA, adjacent: str = "", consecutive: str = "", **clauses: Any) -> ast.Query:
-    """A query; ``adjacent`` names the variables that have NEXT before them, ``consecutive`` those that are CONSECUTIVE."""
+    """A query; ``adjacent`` names variables with NEXT before them, ``consecutive`` those that are CONSECUTIVE."""
     query = parse(f"PATTERN {text}", schema)
     return dataclasses.replace(query, pattern=marked(query.pattern, adjacent, consecutive), **clauses)
 
@@ -54,11 +54,20 @@ def on(types: str, variable: str, where: str | None = None) -> ast.Bound:
     return ast.Bound(types=tuple(types.split("|")), variable=variable, where=condition)
 
 
+def number(n: int) -> ast.Bound:
+    """``EVERY n EVENTS``, ``AFTER n EVENTS``."""
+    return ast.Bound(events=n)
+
+
+def span(nanoseconds: int) -> ast.Bound:
+    """``EVERY t``, ``AFTER t``."""
+    return ast.Bound(nanoseconds=nanoseconds)
+
+
 def window(opening: ast.Bound, closing: ast.Bound) -> ast.ExplicitWindow:
     return ast.ExplicitWindow(opening, closing)
 
 
-EVENTS, TIME = (lambda n: ast.Bound(events=n)), (lambda t: ast.Bound(nanoseconds=t))
 ON_A = on("A", "o")
 
 
@@ -110,11 +119,11 @@ TABLE: Sequence[tuple[str, str, str, list[str]]] = [
 @pytest.mark.parametrize(("select", "consume", "stream", "wanted"), TABLE)
 def test_the_worked_table(select: str, consume: str, stream: str, wanted: list[str]) -> None:
     """A window with the events A1 A2 B3 B4, and with one of them dropped."""
-    policies = {"schema": NUMBERED, "select": select, "consume": consume}
+    policies: dict[str, Any] = {"schema": NUMBERED, "select": select, "consume": consume}
     assert found("SEQ(A a, B b) WITHIN UNBOUNDED", stream, **policies) == wanted
-    number = stream[1]
-    explicit = found("SEQ(A a, B b) WITHIN UNBOUNDED", stream, window=window(EVENTS(9), EVENTS(9)), **policies)
-    assert explicit == [f"w{number} {one}" for one in wanted]
+    opener = stream[1]
+    explicit = found("SEQ(A a, B b) WITHIN UNBOUNDED", stream, window=window(number(9), number(9)), **policies)
+    assert explicit == [f"w{opener} {one}" for one in wanted]
 
 
 @pytest.mark.parametrize("consume", ["zero", "consumed"])
@@ -172,7 +181,7 @@ def test_consumption_under_skip_till_next() -> None:
 
 
 def test_skip_to_next() -> None:
-    skip = {"after_match": "skip to next"}
+    skip: dict[str, Any] = {"after_match": "skip to next"}
     assert found("SEQ(A a, B b) WITHIN 9ns", "A A B B", **skip) == ["a0 b2", "a1 b2"]
     assert found("SEQ(A a, B+ b[]) WITHIN 9ns", "A B B", **skip) == ["a0 b1"]
     # Of those that start alike and end in one event, the first in birth order.
@@ -180,7 +189,7 @@ def test_skip_to_next() -> None:
 
 
 def test_skip_past_last() -> None:
-    skip = {"after_match": "skip past last"}
+    skip: dict[str, Any] = {"after_match": "skip past last"}
     assert found("SEQ(A a, B b) WITHIN 9ns", "A A B B A B", **skip) == ["a0 b2", "a4 b5"]
     # The earliest start is served first, though it is born later.
     assert found("SEQ(A a, B? b, C c) WITHIN 9ns", "A A B C", **skip) == ["a0 b- c3"]
@@ -190,13 +199,13 @@ def test_skip_past_last() -> None:
 def test_skip_when_a_pattern_times_out() -> None:
     """What times out is no match, so it skips nothing."""
     for strategy in ("skip_till_any", "skip_till_next"):
-        clauses = {"strategy": strategy, "after_match": "skip past last"}
+        clauses: dict[str, Any] = {"strategy": strategy, "after_match": "skip past last"}
         assert found("SEQ(A a, B b) WITHIN 3ns", "A@0 A@2 B@4 B@5", **clauses) == ["a1 b2"]
         assert found("SEQ(A a, B b, C c) WITHIN 3ns", "A@0 B@1 A@2 B@3 B@4 C@5", **clauses)[:1] == ["a2 b3 c5"]
 
 
 def test_skip_after_selection() -> None:
-    clauses = {"select": "last", "after_match": "skip past last"}
+    clauses: dict[str, Any] = {"select": "last", "after_match": "skip past last"}
     assert found("SEQ(A a, B b) WITHIN 9ns", "A A B B A B", **clauses) == ["a1 b2", "a4 b5"]
     clauses = {"select": "cumulative", "after_match": "skip to next"}
     # Only what starts with the first event of the complex event is dropped.
@@ -303,7 +312,7 @@ def test_a_run_ends_with_its_window() -> None:
 
 
 def test_strict_contiguity() -> None:
-    strict = {"strategy": "strict_contiguity"}
+    strict: dict[str, Any] = {"strategy": "strict_contiguity"}
     assert found("SEQ(A a, B b) WITHIN 9ns", "A C B A B", **strict) == ["a3 b4"]
     assert found("SEQ(A a, B+ b[], C c) WITHIN 9ns", "A B B C", **strict) == ["a0 b1,2 c3"]
     assert found("SEQ(A+ a[], A b) WITHIN 9ns", "A A A", **strict) == ["a0 b1", "a1 b2", "a0,1 b2"]
@@ -312,7 +321,8 @@ def test_strict_contiguity() -> None:
 
 
 def test_partition_contiguity() -> None:
-    text, contiguous = "SEQ(A a, B b) WITHIN 9ns PARTITION BY k", {"strategy": "partition_contiguity"}
+    text = "SEQ(A a, B b) WITHIN 9ns PARTITION BY k"
+    contiguous: dict[str, Any] = {"strategy": "partition_contiguity"}
     assert found(text, "A(k=1) B(k=2) B(k=1) B(k=1)", **contiguous) == ["a0 b2"]
     assert found(text, "A(k=1) D(k=1) B(k=1)", **contiguous) == []
     assert found(text, "A(k=1) D B(k=1)", **contiguous) == ["a0 b2"]  # a null is in no partition
@@ -375,30 +385,30 @@ AB = "SEQ(A a, B b) WITHIN UNBOUNDED"
 
 
 def test_an_event_opens_a_window_that_time_closes() -> None:
-    both = window(ON_A, TIME(2))
+    both = window(ON_A, span(2))
     assert found(AB, "A@0 B@2 B@3", window=both) == ["w0 a0 b1"]  # up to the end, inclusive
     assert found(AB, "B@0 A@0 B@0 A@9", window=both) == ["w1 a1 b2"]  # the opening event is in it
-    chosen = window(on("A", "o", "o.v = 1"), TIME(9))
+    chosen = window(on("A", "o", "o.v = 1"), span(9))
     assert found(AB, "A A(v=1) B A(v=2)", window=chosen) == ["w1 a1 b2"]  # unknown does not open
 
 
 def test_the_same_match_in_two_windows() -> None:
-    assert found(AB, "A A B", window=window(ON_A, TIME(9))) == ["w0 a0 b2", "w0 a1 b2", "w1 a1 b2"]
+    assert found(AB, "A A B", window=window(ON_A, span(9))) == ["w0 a0 b2", "w0 a1 b2", "w1 a1 b2"]
 
 
 def test_the_window_id_is_a_sequence_number() -> None:
-    assert found(AB, "A7 B9", NUMBERED, window=window(ON_A, TIME(9))) == ["w7 a7 b9"]
+    assert found(AB, "A7 B9", NUMBERED, window=window(ON_A, span(9))) == ["w7 a7 b9"]
 
 
 def test_windows_by_count() -> None:
-    assert found(AB, "A B A B", window=window(EVENTS(2), EVENTS(2))) == ["w0 a0 b1", "w2 a2 b3"]
-    assert found(AB, "A C C B B", window=window(EVENTS(3), EVENTS(4))) == ["w0 a0 b3"]
-    assert found(AB, "A A B", window=window(EVENTS(1), EVENTS(2))) == ["w1 a1 b2"]
-    assert found(AB, "A C B", window=window(ON_A, EVENTS(2))) == []
+    assert found(AB, "A B A B", window=window(number(2), number(2))) == ["w0 a0 b1", "w2 a2 b3"]
+    assert found(AB, "A C C B B", window=window(number(3), number(4))) == ["w0 a0 b3"]
+    assert found(AB, "A A B", window=window(number(1), number(2))) == ["w1 a1 b2"]
+    assert found(AB, "A C B", window=window(ON_A, number(2))) == []
 
 
 def test_windows_by_time() -> None:
-    tumbling = window(TIME(5), TIME(4))
+    tumbling = window(span(5), span(4))
     # Opened by the first event of each slide; none opens in an empty one.
     assert found(AB, "A@1 B@4 A@4 B@6 A@20 B@24", window=tumbling) == ["w0 a0 b1", "w4 a4 b5"]
     assert found(AB, "A@-1 B@0 A@0 B@4", window=tumbling) == [
@@ -428,15 +438,15 @@ def test_a_window_without_its_closing_event_stays_open() -> None:
 
 def test_windows_do_not_mind_partitions() -> None:
     text = "SEQ(A a, B b) WITHIN UNBOUNDED PARTITION BY k"
-    assert found(text, "A(k=1) A(k=2) B(k=2)", window=window(ON_A, TIME(9))) == ["w0 a1 b2", "w1 a1 b2"]
+    assert found(text, "A(k=1) A(k=2) B(k=2)", window=window(ON_A, span(9))) == ["w0 a1 b2", "w1 a1 b2"]
 
 
 def test_leading_negation_counts_from_the_opening_event() -> None:
     text = "SEQ(NEG C n, A a, B b) WITHIN 9ns"
-    clause = window(on("D", "o"), TIME(9))
+    clause = window(on("D", "o"), span(9))
     assert found(text, "C D A B", window=clause) == ["w1 a2 b3"]
     assert found(text, "D C A B", window=clause) == []
-    assert found(text, "C A B", window=window(on("C", "o"), TIME(9))) == []
+    assert found(text, "C A B", window=window(on("C", "o"), span(9))) == []
     assert following("SEQ(NEG C n, A a, B b) WHERE n.v = b.v WITHIN 9ns", "D C(v=1) A B(v=1) B", window=clause) == [
         "w0 a2 b4"
     ]
@@ -444,12 +454,12 @@ def test_leading_negation_counts_from_the_opening_event() -> None:
 
 def test_trailing_negation_counts_to_the_end() -> None:
     text = "SEQ(A a, NEG C n) WITHIN 9ns"
-    assert found(text, "A@0 B@2", window=window(ON_A, TIME(5))) == ["w0 a0 @@5"]
-    assert found(text, "A@0 C@5", window=window(ON_A, TIME(5))) == []
-    assert found(text, "A@0 C@6", window=window(ON_A, TIME(5))) == ["w0 a0 @@5"]
+    assert found(text, "A@0 B@2", window=window(ON_A, span(5))) == ["w0 a0 @@5"]
+    assert found(text, "A@0 C@5", window=window(ON_A, span(5))) == []
+    assert found(text, "A@0 C@6", window=window(ON_A, span(5))) == ["w0 a0 @@5"]
 
 
-@pytest.mark.parametrize("closing", [EVENTS(3), on("D", "c")])
+@pytest.mark.parametrize("closing", [number(3), on("D", "c")])
 def test_a_window_that_ends_with_an_event_decides_with_it(closing: ast.Bound) -> None:
     query = make("SEQ(A a, NEG C n) WITHIN 9ns", window=window(ON_A, closing))
     (match,) = naive.find_matches(query, harness.stream(SCHEMA, "A@0 B@1 D@3 B@4"))
@@ -459,7 +469,7 @@ def test_a_window_that_ends_with_an_event_decides_with_it(closing: ast.Bound) ->
 
 
 def test_limit() -> None:
-    clause = window(ON_A, TIME(9))
+    clause = window(ON_A, span(9))
     assert found(AB, "A A B B", window=clause, limit=1) == ["w0 a0 b2", "w1 a1 b2"]
     assert found(AB, "A A B B", window=clause, limit=3) == [
         "w0 a0 b2", "w0 a1 b2", "w1 a1 b2", "w0 a0 b3", "w1 a1 b3",
@@ -468,7 +478,7 @@ def test_limit() -> None:
 
 
 def test_policies_are_for_each_window() -> None:
-    clause = window(ON_A, TIME(9))
+    clause = window(ON_A, span(9))
     assert found(AB, "A A B B", window=clause, consume="consumed", select="first") == [
         "w0 a0 b2", "w1 a1 b2", "w0 a1 b3",
     ]  # fmt: skip
@@ -503,8 +513,8 @@ def test_a_match_does_not_time_out() -> None:
 
 def test_when_it_times_out() -> None:
     assert late("SEQ(A a, B b) WITHIN 2 EVENTS", "A@0 D@4 D@6 A@9") == ["a0 b- @6 1 for b", "a3 b- @9 1 for b"]
-    assert late(AB, "A@0 D@4", window=window(ON_A, TIME(9))) == ["a0 b- @9 1 for b"]
-    assert late(AB, "A@0 D@4 D@6", window=window(ON_A, EVENTS(2))) == ["a0 b- @4 1 for b"]
+    assert late(AB, "A@0 D@4", window=window(ON_A, span(9))) == ["a0 b- @9 1 for b"]
+    assert late(AB, "A@0 D@4 D@6", window=window(ON_A, number(2))) == ["a0 b- @4 1 for b"]
     assert late(AB, "A@0 C@4 D@6", window=window(ON_A, on("C", "c"))) == ["a0 b- @4 1 for b"]
 
 
@@ -512,7 +522,7 @@ def test_what_is_dropped_does_not_time_out() -> None:
     text = "SEQ(A a, B b, C c) WITHIN 5ns"
     assert late(text, "A@0 B@1 C@2", consume="consumed") == []
     assert late(text, "A@0 A@0 B@1 C@2", after_match="skip to next") == []
-    assert late(AB, "A@0 A@0 B@1", window=window(ON_A, TIME(5)), limit=1) == []
+    assert late(AB, "A@0 A@0 B@1", window=window(ON_A, span(5)), limit=1) == []
 
 
 def test_what_it_waits_for() -> None:

@@ -1,4 +1,4 @@
-"""The two halves of the reference matcher, which say and which follow what a match is, agree; so each vouches for the other."""
+"""The halves of the reference matcher, of which one says and one follows what a match is, agree."""
 
 from __future__ import annotations
 
