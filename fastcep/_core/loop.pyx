@@ -11,7 +11,7 @@ from fastcep._core.core cimport (
 )
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.negate cimport first_kept, watch
-from fastcep._core.parts cimport drop_part, enter, leave, move_windows
+from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, policy_clear
 from fastcep._core.predicate cimport CHUNK, run
@@ -42,6 +42,7 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
     cdef Py_ssize_t base = 0
+    cdef int64_t part = 0
     cdef int m, k, r, n_relevant
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
@@ -53,15 +54,16 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
             core.now = time[base + k]
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
-                if core.windows.isolated:
-                    match_in_windows(core, bits[k], k, position + base + k)
-                elif core.windows.first < core.windows.next:
-                    match_event(core, bits[k], k, position + base + k)
+                part = first_part(core)
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
                 expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
+            while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
+                if not core.windows.isolated:
+                    break
+                part = next_part(core, part)
             if core.failed:
                 give_up(core)
                 if core.window_kind == EXPLICIT:
@@ -102,21 +104,6 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
         replace_advanced(core)
     if core.emitted:
         end_event(core, position, core.now)
-
-
-cdef void match_in_windows(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
-    """``match_event`` in every open window, each for itself."""
-    cdef Opened* window
-    cdef int64_t number
-    for number in range(core.windows.first, core.windows.next):
-        window = window_at(&core.windows, number)
-        if window.closed:
-            continue
-        if enter(core, window):
-            match_event(core, members, k, position)
-            leave(core, window)
-        if core.failed:
-            return
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,

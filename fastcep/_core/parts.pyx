@@ -120,6 +120,27 @@ cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
             drop_first(&core.starts)
 
 
+cdef int64_t first_part(Core* core) noexcept nogil:
+    """Enter the first open window, if they are isolated; -1 if none is open."""
+    if core.failed or core.windows.first == core.windows.next:
+        return -1
+    return _enter_from(core, core.windows.first) if core.windows.isolated else 0
+
+
+cdef int64_t next_part(Core* core, int64_t number) noexcept nogil:
+    """Leave an isolated window and enter the next open one; -1 if there is none, or memory is out."""
+    leave(core, window_at(&core.windows, number))
+    return -1 if core.failed else _enter_from(core, number + 1)
+
+
+cdef int64_t _enter_from(Core* core, int64_t number) noexcept nogil:
+    while number < core.windows.next:
+        if not window_at(&core.windows, number).closed:
+            return number if enter(core, window_at(&core.windows, number)) else -1
+        number += 1
+    return -1
+
+
 cdef bint enter(Core* core, Opened* window) noexcept nogil:
     """Let the window's part take the place of the core's own; False without memory for it."""
     cdef Part* part = window.part
