@@ -1,6 +1,6 @@
 """Events of the papers derived from public data: quotes, soccer positions, buses, passages of vehicles.
 
-None of these data ship with fastcep (their terms do not allow it, or are not known); the user names a file.
+None of these data ship with fastcep; the user names a file.
 """
 
 from __future__ import annotations
