@@ -1,19 +1,33 @@
-"""Data sets: real streams that ship with fastcep, and generators of the papers' synthetic ones."""
+"""Data sets: real streams that ship with fastcep, events derived from public data, and generators of synthetic ones."""
 
 from __future__ import annotations
 
 from fastcep.datasets.catalogue import Dataset, list_datasets, make, path, show
+from fastcep.datasets.derived import bus_events, soccer_events, stock_events, toll_events
 from fastcep.datasets.generate import ds1, ds1_batches, ds2, ds2_batches, write_ds1_csv
+from fastcep.datasets.synthetic_market import market, market_batches
+from fastcep.datasets.synthetic_soccer import soccer, soccer_batches
+from fastcep.datasets.synthetic_traffic import traffic, traffic_batches
 
 __all__ = [
     "Dataset",
+    "bus_events",
     "ds1",
     "ds1_batches",
     "ds2",
     "ds2_batches",
     "list_datasets",
     "make",
+    "market",
+    "market_batches",
     "path",
     "show",
+    "soccer",
+    "soccer_batches",
+    "soccer_events",
+    "stock_events",
+    "toll_events",
+    "traffic",
+    "traffic_batches",
     "write_ds1_csv",
 ]

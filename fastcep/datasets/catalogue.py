@@ -11,7 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fastcep.datasets.derived import PASSES, POSITIONS, QUOTES
 from fastcep.datasets.generate import DS1_SCHEMA, DS2_SCHEMA, ds1_batches, ds2_batches, write_csv
+from fastcep.datasets.synthetic_market import market_batches
+from fastcep.datasets.synthetic_soccer import soccer_batches
+from fastcep.datasets.synthetic_traffic import traffic_batches
 from fastcep.errors import ValidationError
 
 __all__ = ["Dataset", "list_datasets", "make", "path", "show"]
@@ -116,11 +120,63 @@ _CATALOGUE = (
         terms="none needed: generated",
         shipped=False,
     ),
+    Dataset(
+        name="market",
+        title="Synthetic market: 500 symbols, the moves of 5 are followed by the others",
+        rows=None,
+        columns=(
+            ("type", "string: RE rising quote, FE falling, QE neither"),
+            ("number", "int64, of the symbol: 0 to 499; 0 to 4 lead"),
+            ("symbol", "string, S000 to S499"),
+            ("price", "float64, whole cents"),
+            ("change", "float64, from the quote before"),
+            ("ts", "int64, milliseconds, strictly ascending; each symbol once a minute"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="Stands in for the papers' quotes of 500 symbols, which are not public.",
+    ),
+    Dataset(
+        name="soccer",
+        title="Synthetic soccer match: two teams and a ball, once a second",
+        rows=None,
+        columns=(
+            ("type", "string: STR striker with the ball, DF defender within 3 m of a striker, PO other position"),
+            ("player", "int64: 0 the ball, 1 to 11 and 12 to 22 the teams; 11 and 22 are the strikers"),
+            ("striker", "int64, of the other team; null for the ball"),
+            ("distance", "float64, metres to that striker; null for the ball"),
+            ("x", "float64, metres along the field"),
+            ("y", "float64, metres across the field"),
+            ("ts", "int64, milliseconds, strictly ascending; 23 a second"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="Stands in for the positions of a whole match, as the public ones are of one team without a ball.",
+    ),
+    Dataset(
+        name="traffic",
+        title="Synthetic traffic through a no-passing zone, with vehicles that overtake",
+        rows=None,
+        columns=(
+            ("type", "string: Pos1 where the zone begins, Pos2 where it ends"),
+            ("vehicle", "int64, in the order of arrival"),
+            ("ts", "int64, milliseconds, ascending; 5 vehicles a second arrive"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="15 km at 60 km/h; one vehicle in ten drives at 60 to 72 km/h.",
+    ),
 )
 
 _GENERATORS: dict[str, tuple[pa.Schema, Callable[[int, int], Iterator[pa.RecordBatch]]]] = {
     "ds1": (DS1_SCHEMA, ds1_batches),
     "ds2": (DS2_SCHEMA, ds2_batches),
+    "market": (QUOTES, market_batches),
+    "soccer": (POSITIONS, soccer_batches),
+    "traffic": (PASSES, traffic_batches),
 }
 
 
@@ -185,7 +241,7 @@ def make(name: str, out: str | PathLike[str], events: int = 1_000_000, seed: int
     Parameters
     ----------
     name
-        Name of a generated data set, ``ds1`` or ``ds2``.
+        Name of a generated data set, as ``ds1`` or ``market``.
     out
         The file; its ending ``.csv`` or ``.parquet`` is the format.
     events

@@ -13,7 +13,18 @@ import pyarrow.csv as pv
 
 from fastcep.errors import ValidationError
 
-__all__ = ["ds1", "ds1_batches", "ds2", "ds2_batches", "write_csv", "write_ds1_csv"]
+__all__ = [
+    "CHUNK",
+    "check_share",
+    "check_size",
+    "ds1",
+    "ds1_batches",
+    "ds2",
+    "ds2_batches",
+    "rechunk",
+    "write_csv",
+    "write_ds1_csv",
+]
 
 CHUNK = 65_536  # events
 TYPES = ["A", "B", "C", "D"]  # not yet an Arrow array: making one at import would load pandas
@@ -59,7 +70,7 @@ def ds1_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> I
     ValidationError
         If ``events`` or ``chunk`` is below 1.
     """
-    _check(events, chunk)
+    check_size(events=events, chunk=chunk)
     return _ds1_batches(events, seed, chunk)
 
 
@@ -85,7 +96,7 @@ def ds2_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> I
     ValidationError
         If ``events`` or ``chunk`` is below 1.
     """
-    _check(events, chunk)
+    check_size(events=events, chunk=chunk)
     return _ds2_batches(events, seed, chunk)
 
 
@@ -183,10 +194,48 @@ def write_csv(
                 writer.write_batch(batch)
 
 
-def _check(events: int, chunk: int) -> None:
-    for name, value in (("events", events), ("chunk", chunk)):
+def check_size(**sizes: int) -> None:
+    """Raise ValidationError if one of the named sizes is below 1."""
+    for name, value in sizes.items():
         if value < 1:
             raise ValidationError(f"{name}={value}: expected at least 1")
+
+
+def check_share(**shares: float) -> None:
+    """Raise ValidationError if one of the named shares is not from 0 to 1."""
+    for name, value in shares.items():
+        if not 0 <= value <= 1:
+            raise ValidationError(f"{name}={value}: expected a share from 0 to 1")
+
+
+def rechunk(batches: Iterator[pa.RecordBatch], events: int, chunk: int) -> Iterator[pa.RecordBatch]:
+    """Cut an endless stream of batches into batches of another size, and end it.
+
+    Parameters
+    ----------
+    batches
+        Batches of one schema, without end.
+    events
+        Rows to hand on.
+    chunk
+        Rows in a batch; the last one may hold fewer.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        The first ``events`` rows.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for size in _sizes(events, chunk):
+        while rows < size:
+            batch = next(batches)
+            held.append(batch)
+            rows += batch.num_rows
+        table = pa.Table.from_batches(held).combine_chunks()
+        yield table.slice(0, size).to_batches()[0]
+        held = table.slice(size).to_batches()
+        rows -= size
 
 
 def _sizes(events: int, chunk: int) -> Iterator[int]:

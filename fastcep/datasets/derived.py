@@ -1,0 +1,369 @@
+"""Events of the papers derived from public data: quotes, soccer positions, buses, passages of vehicles.
+
+None of these data ship with fastcep; the user names a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pv
+
+from fastcep.errors import DataError, ValidationError
+
+__all__ = [
+    "BUSES",
+    "PASSES",
+    "POSITIONS",
+    "QUOTES",
+    "bus_events",
+    "names_of",
+    "passes",
+    "soccer_events",
+    "stock_events",
+    "toll_events",
+]
+
+Types = dict[str, pa.DataType]
+AnyPath = str | PathLike[str]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_QUOTES: Types = {
+    "type": pa.string(),
+    "number": pa.int64(),
+    "symbol": pa.string(),
+    "price": pa.float64(),
+    "change": pa.float64(),
+    "ts": pa.int64(),
+}
+_POSITIONS: Types = {
+    "type": pa.string(),
+    "player": pa.int64(),
+    "striker": pa.int64(),
+    "distance": pa.float64(),
+    "x": pa.float64(),
+    "y": pa.float64(),
+    "ts": pa.int64(),
+}
+_BUSES: Types = {
+    "type": pa.string(),
+    "vehicle": pa.int64(),
+    "stop": pa.int64(),
+    "at_stop": pa.bool_(),
+    "delay": pa.int64(),
+    "ts": pa.int64(),
+}
+_PASSES: Types = {"type": pa.string(), "vehicle": pa.int64(), "ts": pa.int64()}
+QUOTES, POSITIONS, BUSES, PASSES = (pa.schema(types) for types in (_QUOTES, _POSITIONS, _BUSES, _PASSES))
+
+_BARS: Types = {"Time": pa.timestamp("ms"), "symbol": pa.string(), "close": pa.float64()}
+_METASTOCK_BARS: Types = {"symbol": pa.string(), "minute": pa.int64(), "close": pa.float64()}
+_METASTOCK = ["symbol", "minute", "open", "high", "low", "close", "volume"]
+_SIRI = [
+    "timestamp", "lineID", "direction", "journeyPatternID", "timeframe", "vehicleJourneyID", "operator", "congestion",
+    "lon", "lat", "delay", "blockID", "vehicleID", "stopID", "atStop",
+]  # fmt: skip
+_STALE = 1_000_000_000  # ns; a position of the striker older than that says nothing of where he is
+
+
+def stock_events(path: AnyPath, leading: Sequence[str] = ()) -> pa.Table:
+    """Derive rising and falling quotes from minute bars.
+
+    A bar is compared with the last one of its symbol: a higher close is a rising quote, a lower one a falling quote.
+
+    Parameters
+    ----------
+    path
+        CSV, also gzipped, ordered by time: with a header that names at least ``Time``, ``symbol`` and ``close``, or
+        in Metastock form (no header; ticker, minute as YYYYMMDDhhmm, open, high, low, close, volume).
+    leading
+        Symbols that get the numbers 0, 1, …; the others follow in the order in which they first appear.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row a bar, in the order of the file: ``type`` (string: ``RE`` rising, ``FE`` falling, ``QE`` neither, or
+        the symbol's first bar), ``number`` (int64, of the symbol), ``symbol`` (string), ``price`` (float64, the
+        close), ``change`` (float64, from the bar before; null in the first one) and ``ts`` (int64, milliseconds since
+        1970, in the time of the exchange).
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column or is not ordered by time.
+    ValidationError
+        If a leading symbol is not in the file.
+    """
+    if _first_line(path).startswith("Time"):
+        table = _read(path, _BARS)
+        ts = _integers(table["Time"])
+    else:
+        table = _read(path, _METASTOCK_BARS, _METASTOCK)
+        ts = _minutes(_integers(table["minute"]))
+    _check_order(path, ts)
+    encoded = table["symbol"].combine_chunks().dictionary_encode()
+    codes, seen = _integers(encoded.indices), [str(name) for name in encoded.dictionary.to_pylist()]
+    missing = sorted(set(leading) - set(seen))
+    if missing:
+        raise ValidationError(f"leading={missing}: expected symbols that the file has, as {', '.join(seen[:5])}")
+    names = [*dict.fromkeys(leading), *(name for name in seen if name not in set(leading))]
+    place = {name: number for number, name in enumerate(names)}
+    price = table["close"].combine_chunks().to_numpy(zero_copy_only=False)
+    by_symbol = np.argsort(codes, kind="stable")
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = np.diff(codes[by_symbol]) != 0
+    moves = np.zeros(len(codes))
+    moves[1:] = np.diff(price[by_symbol])
+    change, new = np.empty(len(codes)), np.empty(len(codes), np.bool_)
+    change[by_symbol], new[by_symbol] = np.where(first, 0.0, moves), first
+    numbers = np.array([place[name] for name in seen], np.int64)[codes]
+    columns = [_kinds(change), numbers, table["symbol"], price, pa.array(change, mask=new), ts]
+    return pa.table(columns, schema=QUOTES)
+
+
+def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
+    """Derive possession and defending from positions of players of one team, thinned to one event a second for each.
+
+    There is neither a ball nor a second team in such data. So every event of the one chosen player counts as his
+    having the ball, and another player defends against him when within reach.
+
+    Parameters
+    ----------
+    path
+        CSV, also gzipped, ordered by time, whose header names at least ``t``, ``id``, ``x`` and ``y`` (metres).
+    striker
+        The id of the player who is the striker.
+    reach
+        Metres from him within which another player defends.
+
+    Returns
+    -------
+    pyarrow.Table
+        The first position of each player in each second: ``type`` (string: ``STR`` the striker, ``DF`` another player
+        within reach, ``PO`` any other), ``player`` (int64), ``striker`` (int64, to whom the distance is; null for
+        himself and where he was not seen for a second), ``distance`` (float64, metres from his last position before;
+        null as ``striker``), ``x`` and ``y`` (float64, metres) and ``ts`` (int64, milliseconds since 1970, local).
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column or is not ordered by time.
+    ValidationError
+        If nobody has the id of the striker, or ``reach`` is not positive.
+    """
+    if not reach > 0:
+        raise ValidationError(f"reach={reach}: expected a positive number of metres")
+    types: Types = {"t": pa.timestamp("ns"), "id": pa.int64(), "x": pa.float64(), "y": pa.float64()}
+    table = _read(path, types)
+    time, player = _integers(table["t"]), _integers(table["id"])
+    _check_order(path, time)
+    x, y = (table[name].combine_chunks().to_numpy() for name in "xy")
+    own = np.flatnonzero(player == striker)
+    if not len(own):
+        raise ValidationError(f"striker={striker}: expected one of the players {np.unique(player).tolist()}")
+    kept = _first_a_second(time, player)
+    last = np.searchsorted(own, kept) - 1  # the striker's last position before each
+    known = (last >= 0) & (player[kept] != striker)
+    at = own[np.maximum(last, 0)]
+    known &= time[kept] - time[at] <= _STALE
+    dx, dy = x[kept] - x[at], y[kept] - y[at]
+    distance = np.sqrt(dx * dx + dy * dy)
+    kinds = np.where(player[kept] == striker, 0, np.where(known & (distance <= reach), 1, 2))
+    columns = [
+        names_of(["STR", "DF", "PO"], kinds),
+        player[kept],
+        pa.array(np.full(len(kept), striker), mask=~known),
+        pa.array(distance, mask=~known),
+        x[kept],
+        y[kept],
+        time[kept] // 1_000_000,
+    ]
+    return pa.table(columns, schema=POSITIONS)
+
+
+def bus_events(path: AnyPath, delay: int = 60) -> pa.Table:
+    """Derive delayed buses and their stops from reports of Dublin's buses.
+
+    Parameters
+    ----------
+    path
+        CSV, also gzipped, of the 15 columns of the source (with or without its header), ordered by time.
+    delay
+        A bus is delayed at the stop that it is at or drives to if it is at least so many seconds late.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row a report, in the order of the file: ``type`` (string: ``DE`` delayed at a known stop, ``BE`` any other),
+        ``vehicle`` (int64), ``stop`` (int64, the stop that it is at or drives to; null if unknown), ``at_stop``
+        (bool), ``delay`` (int64, seconds; negative is early) and ``ts`` (int64, milliseconds since 1970, UTC).
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column or is not ordered by time.
+    """
+    types: Types = {
+        "timestamp": pa.int64(),
+        "delay": pa.int64(),
+        "vehicleID": pa.int64(),
+        "stopID": pa.int64(),
+        "atStop": pa.int64(),
+    }
+    table = _read(path, types, None if _first_line(path).startswith("timestamp") else _SIRI)
+    time = _integers(table["timestamp"])
+    _check_order(path, time)
+    late, known = _integers(table["delay"]), table["stopID"].is_valid().to_numpy()
+    columns = [
+        names_of(["BE", "DE"], (late >= delay) & known),
+        table["vehicleID"],
+        table["stopID"],
+        pa.array(_integers(table["atStop"]) == 1),
+        late,
+        time // 1_000,
+    ]
+    return pa.table(columns, schema=BUSES)
+
+
+def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
+    """Derive the two passages of every vehicle on one route from travels between an intersection and a tollgate.
+
+    Parameters
+    ----------
+    path
+        CSV, also gzipped, whose header names at least ``intersection_id``, ``tollgate_id``, ``vehicle_id``,
+        ``starting_time`` and ``travel_time`` (seconds), as table 5 of KDD Cup 2017. Equal rows count once.
+    route
+        The intersection and the tollgate, as ``A-2``.
+
+    Returns
+    -------
+    pyarrow.Table
+        Two rows a travel, ordered by time: ``type`` (string: ``Pos1`` at the intersection, ``Pos2`` at the tollgate),
+        ``vehicle`` (int64) and ``ts`` (int64, milliseconds since 1970, local). At one time Pos1 comes before Pos2,
+        and of two the travel that is listed first.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or lacks a column.
+    ValidationError
+        If no vehicle takes the route.
+    """
+    types: Types = {
+        "intersection_id": pa.string(),
+        "tollgate_id": pa.string(),
+        "vehicle_id": pa.int64(),
+        "starting_time": pa.timestamp("ms"),
+        "travel_time": pa.float64(),
+    }
+    table = _read(path, types)
+    ends = zip(table["intersection_id"].to_pylist(), table["tollgate_id"].to_pylist(), strict=True)
+    routes = [f"{intersection}-{tollgate}" for intersection, tollgate in ends]
+    if route not in routes:
+        raise ValidationError(f"route={route!r}: expected one of {', '.join(sorted(set(routes)))}")
+    table = table.filter(pa.array([taken == route for taken in routes]))
+    started, vehicle = _integers(table["starting_time"]), _integers(table["vehicle_id"])
+    travel = np.rint(table["travel_time"].combine_chunks().to_numpy() * 1_000).astype(np.int64)
+    distinct = np.sort(np.unique(np.stack([started, vehicle, travel]), axis=1, return_index=True)[1])
+    started, vehicle, travel = started[distinct], vehicle[distinct], travel[distinct]
+    return pa.Table.from_batches([passes(started, started + travel, vehicle)])
+
+
+def passes(first: Ints, second: Ints, vehicle: Ints) -> pa.RecordBatch:
+    """Put the passages of both points in the order of time; at one time first points and earlier vehicles lead.
+
+    Parameters
+    ----------
+    first, second
+        Per vehicle when it passes the points, in milliseconds.
+    vehicle
+        Their numbers.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        Two rows a vehicle, of the schema `PASSES`.
+    """
+    ts = np.concatenate([first, second])
+    order = np.argsort(ts, kind="stable")
+    kinds = np.repeat([0, 1], len(first))[order]
+    return pa.record_batch(
+        [names_of(["Pos1", "Pos2"], kinds), np.concatenate([vehicle, vehicle])[order], ts[order]], schema=PASSES
+    )
+
+
+def names_of(names: list[str], numbers: npt.NDArray[Any]) -> Any:
+    """Return an Arrow array of strings: for each number its name.
+
+    Parameters
+    ----------
+    names
+        At most 127 names.
+    numbers
+        Places in ``names``.
+
+    Returns
+    -------
+    pyarrow.StringArray
+        As long as ``numbers``.
+    """
+    return pa.DictionaryArray.from_arrays(numbers.astype(np.int8), pa.array(names)).cast(pa.string())
+
+
+def _kinds(change: Floats) -> Any:
+    return names_of(["QE", "RE", "FE"], np.where(change > 0, 1, np.where(change < 0, 2, 0)))
+
+
+def _first_a_second(time: Ints, player: Ints) -> Ints:
+    """Return the places of each player's first row in each second, ascending."""
+    pairs = np.stack([player, time // 1_000_000_000])
+    return np.sort(np.unique(pairs, axis=1, return_index=True)[1])
+
+
+def _minutes(stamps: Ints) -> Ints:
+    """Return minutes written as YYYYMMDDhhmm as milliseconds since 1970."""
+    year, month, day = stamps // 10**8, stamps // 10**6 % 100, stamps // 10**4 % 100
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.int64) + day - 1
+    return np.asarray(((days * 24 + stamps // 100 % 100) * 60 + stamps % 100) * 60_000)
+
+
+def _integers(column: Any) -> Ints:
+    return np.asarray(column.cast(pa.int64()).to_numpy())
+
+
+def _check_order(path: AnyPath, time: Ints) -> None:
+    back = np.flatnonzero(np.diff(time) < 0)
+    if len(back):
+        raise DataError(f"{fspath(path)!r}: row {back[0] + 1} is earlier than the one before; sort the file by time")
+
+
+def _first_line(path: AnyPath) -> str:
+    try:
+        with pa.input_stream(fspath(path)) as stream:
+            return bytes(stream.read(4_096)).split(b"\n")[0].decode(errors="replace").strip('"')
+    except OSError as error:
+        raise DataError(f"{fspath(path)!r} cannot be read ({error}); check the path") from error
+
+
+def _read(path: AnyPath, types: Types, names: list[str] | None = None) -> pa.Table:
+    """Read columns of a CSV file; ``names`` are given where it has no header."""
+    _first_line(path)  # so that a wrong path is one error everywhere
+    convert = pv.ConvertOptions(column_types=types, include_columns=list(types), null_values=["", "null"])
+    try:
+        table = pv.read_csv(path, read_options=pv.ReadOptions(column_names=names), convert_options=convert)
+    except (pa.ArrowInvalid, KeyError) as error:
+        wanted = ", ".join(types)
+        raise DataError(f"{fspath(path)!r}: {error}; expected CSV with the columns {wanted}") from error
+    for name in types:
+        if table[name].null_count and name != "stopID":
+            row = table[name].is_valid().index(False).as_py()
+            raise DataError(f"{fspath(path)!r}: row {row}, column {name!r} is empty, expected {types[name]}")
+    return table

@@ -1,0 +1,167 @@
+"""The synthetic market, match and traffic: reproducible, ordered, with the shares that are asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from fastcep import datasets
+from fastcep.datasets.synthetic_traffic import logarithm
+from fastcep.errors import ValidationError
+
+NAMES = ("market", "soccer", "traffic")
+SHA256 = {
+    "market": "b4fcb53b715de68cdb6b41c6f635f2f74b02a0fc12c068bc715344e99ae7ba35",
+    "soccer": "8212c65a07d8626b0c53d67feef6e809a3db2617c5fb2d8d717ace957ae0492d",
+    "traffic": "84ecc811b2268cc37442c71bb6058fdf784ca5cdafea168817f772f48f516903",
+}
+
+
+def share(table: pa.Table, kind: str) -> float:
+    return float(pc.mean(pc.equal(table["type"], kind).cast(pa.float64())).as_py())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bytes_everywhere(tmp_path: Path, name: str) -> None:
+    out = datasets.make(name, tmp_path / "s.csv", events=5_000, seed=3)
+    assert hashlib.sha256(out.read_bytes()).hexdigest() == SHA256[name]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1_000, 4_096])
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_equal_the_table_and_begin_a_longer_one(name: str, chunk: int) -> None:
+    n = 100 if chunk < 10 else 9_001
+    table = getattr(datasets, name)(n, 11)
+    batches = list(getattr(datasets, f"{name}_batches")(n, 11, chunk))
+    assert pa.Table.from_batches(batches).equals(table)
+    assert [batch.num_rows for batch in batches[:-1]] == [chunk] * (len(batches) - 1)
+    assert getattr(datasets, name)(n + 1_000, 11).slice(0, n).equals(table)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_times(name: str) -> None:
+    ts = getattr(datasets, name)(20_000, 2)["ts"].to_numpy()
+    assert ts[0] >= 0
+    assert np.diff(ts).min() >= (0 if name == "traffic" else 1)
+
+
+def test_market() -> None:
+    table = datasets.market(200_000, 5)
+    assert share(table, "RE") == pytest.approx(0.48, abs=0.03)
+    assert share(table, "FE") == pytest.approx(0.48, abs=0.03)
+    change, kinds = table["change"].to_numpy(), np.array(table["type"].to_pylist())
+    assert (np.sign(change) == np.select([kinds == "RE", kinds == "FE"], [1, -1], 0)).all()
+    by_minute = table["price"].to_numpy().reshape(-1, 500)
+    assert np.allclose(np.diff(by_minute, axis=0), change.reshape(-1, 500)[1:])
+    assert by_minute.min() >= 1
+    assert table["number"].to_numpy().reshape(-1, 500).tolist() == [list(range(500))] * 400
+    assert table["symbol"][499].as_py() == "S499"
+
+
+@pytest.mark.parametrize("influence", [0.0, 0.5, 1.0])
+def test_followers_move_as_their_leader_did(influence: float) -> None:
+    minutes, symbols, leaders, lag = 2_000, 41, 2, 2
+    table = datasets.market(
+        minutes * symbols, 5, symbols=symbols, leaders=leaders, influence=influence, persistence=0.0, lag=lag
+    )
+    sign = np.sign(table["change"].to_numpy().reshape(minutes, symbols))
+    alone = 2 * 0.48**2 + 0.04**2  # probability that two independent moves agree
+    followers = symbols - leaders
+    for place in range(followers):
+        leader, delay = place * leaders // followers, place * leaders % followers * (lag + 1) // followers
+        moved = sign[lag:, leaders + place]
+        for other in range(lag + 1):
+            agree = float((moved == sign[lag - other : minutes - other, leader]).mean())
+            expected = influence + (1 - influence) * alone if other == delay else alone
+            assert agree == pytest.approx(expected, abs=0.05)
+
+
+def test_persistence() -> None:
+    sign = np.sign(datasets.market(50_000, 5, symbols=10, persistence=0.7)["change"].to_numpy().reshape(-1, 10))
+    leader = sign[:, 0]
+    moved = leader[:-1] != 0
+    again = float((leader[1:] == leader[:-1])[moved].mean())
+    assert again == pytest.approx(0.7 + 0.3 * 0.48, abs=0.03)
+
+
+def test_soccer() -> None:
+    table = datasets.soccer(23 * 3_000, 5)
+    kinds = np.array(table["type"].to_pylist())
+    player = table["player"].to_numpy()
+    x, y = (table[name].to_numpy().reshape(-1, 23) for name in "xy")
+    assert x.min() >= 0 and x.max() <= 105 and y.min() >= 0 and y.max() <= 68
+    speed = np.hypot(np.diff(x, axis=0), np.diff(y, axis=0))[:, 1:]
+    assert speed.max() <= 7 + np.sqrt(0.5) + 0.02  # a step, the noise, rounding
+    assert set(player[kinds == "STR"]) == {11, 22}
+    assert table["striker"].null_count == table["distance"].null_count == 3_000
+    strikers, distance = table["striker"].to_pylist(), table["distance"].to_pylist()
+    for place in range(0, len(table), 97):
+        second, one = divmod(place, 23)
+        if one:
+            striker = strikers[place]
+            assert striker == (22 if one < 12 else 11)
+            away = np.hypot(x[second, one] - x[second, striker], y[second, one] - y[second, striker])
+            assert distance[place] == pytest.approx(away)
+            assert kinds[place] == "STR" or (kinds[place] == "DF") == (distance[place] <= 3)
+    ball = np.hypot(x[:, :1] - x, y[:, :1] - y)[:, 1:].min(axis=1)
+    assert ball.max() == 0  # somebody has it
+    for row in np.flatnonzero(kinds == "STR"):
+        second, one = divmod(int(row), 23)
+        assert (x[second, one], y[second, one]) == (x[second, 0], y[second, 0])
+    assert 0.002 < share(table, "STR") < 0.05
+    assert 0.005 < share(table, "DF") < 0.2
+
+
+def test_traffic() -> None:
+    table = datasets.traffic(200_000, 5)
+    kinds, vehicle, ts = np.array(table["type"].to_pylist()), table["vehicle"].to_numpy(), table["ts"].to_numpy()
+    first, second = ts[kinds == "Pos1"], dict(zip(vehicle[kinds == "Pos2"], ts[kinds == "Pos2"], strict=True))
+    assert (vehicle[kinds == "Pos1"] == np.arange(len(first))).all()
+    gaps = np.diff(first)
+    assert gaps.mean() == pytest.approx(200, rel=0.03)
+    assert gaps.std() == pytest.approx(200, rel=0.03)  # exponential
+    assert (gaps > 200).mean() == pytest.approx(np.exp(-1), abs=0.01)
+    through = np.array([second[number] - first[number] for number in range(50_000)])
+    assert through.max() == 900_000 and through.min() >= 750_000  # 15 km at 60 and 72 km/h
+    assert (through < 900_000).mean() == pytest.approx(0.1, abs=0.01)
+    fast = 15 / through[through < 900_000] * 3_600_000
+    assert [fast.min(), fast.mean(), fast.max()] == pytest.approx([60, 66, 72], abs=0.3)
+
+
+def test_traffic_as_asked() -> None:
+    table = datasets.traffic(20_000, 5, rate=0.5, length=1.0, speed=50.0, fastest=50.0, fast=1.0)
+    first = table.filter(pc.equal(table["type"], "Pos1"))
+    assert np.diff(first["ts"].to_numpy()).mean() == pytest.approx(2_000, rel=0.05)
+    second = table.filter(pc.equal(table["type"], "Pos2"))
+    assert (second["ts"].to_numpy() - first["ts"].to_numpy()[: len(second)] == 72_000).all()
+    assert (second["vehicle"].to_numpy() == np.arange(len(second))).all()  # nobody overtakes
+
+
+def test_logarithm() -> None:
+    u = np.concatenate([np.random.default_rng(1).random(10_000), [1.0, 0.5, 2.0**-53]])
+    assert np.abs(logarithm(u) - np.log(u)).max() < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("market", {"events": 0}, "events=0: expected at least 1"),
+        ("market", {"leaders": 0}, "leaders=0: expected at least 1"),
+        ("market", {"symbols": 5}, "symbols=5, lag=2: expected more symbols than leaders=5"),
+        ("market", {"lag": -1}, "lag=-1"),
+        ("market", {"influence": 1.5}, "influence=1.5: expected a share from 0 to 1"),
+        ("soccer", {"passing": -0.1}, "passing=-0.1: expected a share from 0 to 1"),
+        ("soccer", {"reach": 0.0}, "reach=0.0: expected a positive number of metres"),
+        ("traffic", {"rate": 0.0}, "rate=0.0: expected a positive number"),
+        ("traffic", {"fastest": 50.0}, "fastest=50.0: expected at least speed=60.0"),
+        ("traffic", {"fast": float("nan")}, "fast=nan: expected a share from 0 to 1"),
+    ],
+)
+def test_refusals(name: str, options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        getattr(datasets, name)(**{"events": 10, **options})
