@@ -22,6 +22,8 @@ cdef enum:              # event columns that are not of the schema
     COLUMN_SEQ = -2
     COLUMN_TYPE = -3
     COLUMN_COMPUTED = -4
+    COLUMN_POSITION = -5
+    COLUMN_PREVIOUS = -6
 
 
 cdef struct Core:
@@ -29,6 +31,7 @@ cdef struct Core:
     int n_slots
     int n_indexes            # of the states; those of the negations follow
     int n_negations
+    int n_stores             # all of them: behind the negations' there may be that of the partitions
     int n_columns
     int n_foralls
     int n_sets
@@ -43,6 +46,8 @@ cdef struct Core:
     int64_t* type_codes
     Code* locals
     uint8_t* has_local
+    int32_t* partition       # per type the columns of its attributes, -1 for a type that is in none; see partitions.pyx
+    uint8_t* partition_floats
     Column* columns
     Edge* edges
     State* states

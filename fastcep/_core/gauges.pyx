@@ -49,7 +49,7 @@ cdef void mark_codes(const Core* core, int n_outputs, uint8_t* marks, int64_t li
     cdef const Index* index
     cdef Bucket* bucket
     cdef const int64_t* outputs
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(core.n_stores):
         index = core.indexes + i
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)

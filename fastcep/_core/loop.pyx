@@ -7,15 +7,16 @@ from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport (
-    COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
+    COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.negate cimport first_kept, watch
+from fastcep._core.partitions cimport find_previous
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
-from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
+from fastcep._core.starts cimport drop_all, expire, first_position, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
 from fastcep._core.tables cimport Column, Leaf
 from fastcep._core.vectors cimport vec_free
@@ -42,6 +43,11 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
         n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
                            data, null, base, m, position + base)
+        if core.failed:
+            give_up(core)
+            core.blind = time[n - 1]
+            core.events += base
+            return base
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
@@ -106,6 +112,13 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* tim
             else:
                 for k in range(m):
                     column.values[k] = position + k
+        elif column.source == COLUMN_POSITION or (column.source == COLUMN_PREVIOUS and core.partition == NULL):
+            for k in range(m):
+                column.values[k] = position + k - (column.source == COLUMN_PREVIOUS)
+        elif column.source == COLUMN_PREVIOUS:
+            if find_previous(core, column.values, types, data, null, base, m, position) < 0:
+                core.failed = True
+                return 0
         elif column.source == COLUMN_TYPE:
             for k in range(m):
                 column.values[k] = core.type_codes[types[k]]
@@ -193,7 +206,7 @@ cdef inline bint sweep_is_due(Core* core) noexcept nogil:
     """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
     cdef int64_t total = 0, limit = core.budget.limit
     cdef int i
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(core.n_stores):
         total += index_bytes(core.indexes + i)
     return total > core.sweep_at or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
@@ -208,6 +221,9 @@ cdef void sweep_all(Core* core) noexcept nogil:
     for i in range(core.n_negations):
         sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
         total += index_bytes(core.indexes + core.n_indexes + i)
+    if core.partition != NULL:
+        sweep(core.indexes + core.n_stores - 1, first_position(&core.starts))
+        total += index_bytes(core.indexes + core.n_stores - 1)
     core.sweep_at = max(SWEEP_BYTES, total * 2)
     if core.starts.first == core.starts.next:
         rest(core, core.budget.used > core.budget.limit)
@@ -238,7 +254,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     for i in range(core.n_slots):
         items += core.chains[i].capacity
     total = pending_bytes(&core.pending) + seen_bytes(&core.seen) + items * 8 + starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage)
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(core.n_stores):
         total += index_bytes(core.indexes + i)
     return total
 

@@ -32,7 +32,7 @@ from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
-from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_clear, starts_init
+from fastcep._core.starts cimport drop_all, expire, first_position, starts_bytes, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_free, index_new
 from fastcep._core.tables cimport Tables
 from fastcep._core.tables import tasks_of
@@ -78,6 +78,8 @@ cdef class Matcher:
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
         words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations)])
+        if plan.partition is not None:
+            words = max(words, len(plan.partition.floats))
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
@@ -86,15 +88,20 @@ cdef class Matcher:
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
-        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
+        self.core.indexes = <Index*>calloc(tables.n_indexes + tables.n_negations + 1, sizeof(Index))
         for i, item in enumerate(plan.indexes):
             index_new(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
                       self.core.states[item.state].columns)
-            self.core.n_indexes = i + 1
+            self.core.n_indexes = self.core.n_stores = i + 1
         for i, item in enumerate(plan.negations):
             index_new(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
                       len(item.registers) + 1 if item.registers else 0)
             self.core.n_negations = i + 1
+            self.core.n_stores += 1
+        if plan.partition is not None:
+            index_new(self.core.indexes + self.core.n_stores, &self.core.budget, len(plan.partition.floats), 1, 0)
+            self.core.n_stores += 1
+            self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
         for i in range(self.core.n_members):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
         for i in range(self.core.n_slots):
@@ -115,7 +122,7 @@ cdef class Matcher:
                 vec_free(self.core.out_lengths + i)
         for i in range(self.core.n_slots if self.core.chains != NULL else 0):
             vec_free(self.core.chains + i)
-        for i in range(self.core.n_indexes + self.core.n_negations):
+        for i in range(self.core.n_stores):
             index_free(self.core.indexes + i)
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
@@ -303,9 +310,8 @@ cdef class Matcher:
     @property
     def first_needed(self):
         """Position of the oldest event that a live partial match holds, or None."""
-        if self.core.starts.first == self.core.starts.next:
-            return None
-        return self.core.starts.position[self.core.starts.first & self.core.starts.mask]
+        position = first_position(&self.core.starts)
+        return None if position == INT64_MAX else position
 
     @property
     def live(self):
@@ -337,8 +343,8 @@ cdef class Matcher:
 
     @property
     def keys(self):
-        """Keys in all indexes, those of negated events too."""
-        return keys_in(self.core.indexes, self.core.n_indexes + self.core.n_negations)
+        """Keys in all indexes, those of negated events and of partitions too."""
+        return keys_in(self.core.indexes, self.core.n_stores)
 
     @property
     def nbytes(self):
@@ -348,7 +354,7 @@ cdef class Matcher:
     @property
     def key_bytes(self):
         """Bytes of the indexes without their rows."""
-        return key_bytes_of(self.core.indexes, self.core.n_indexes + self.core.n_negations)
+        return key_bytes_of(self.core.indexes, self.core.n_stores)
 
     @property
     def row_bytes(self):

@@ -9,6 +9,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from fastcep._core.core cimport ROW, Core, copy_event, position_of
 from fastcep._core.elements cimport holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
+from fastcep._core.starts cimport first_position
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
 from fastcep._core.tables cimport Absence, Column, Negation, State
 
@@ -17,9 +18,7 @@ cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept n
     """What word 0 of a row must be at least for the row to be of use at ``time``."""
     if core.negations[negation].by_time:
         return time - core.window if time >= INT64_MIN + core.window else INT64_MIN
-    if core.starts.first == core.starts.next:
-        return INT64_MAX
-    return core.starts.position[core.starts.first & core.starts.mask]
+    return first_position(&core.starts)
 
 
 cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:

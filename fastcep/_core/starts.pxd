@@ -1,5 +1,5 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
-from libc.stdint cimport INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
 
 from fastcep._core.memory cimport Budget
 
@@ -47,6 +47,11 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     starts.rows[ordinal & starts.mask] = 0
     starts.node[ordinal & starts.mask] = -1
     return ordinal
+
+
+cdef inline int64_t first_position(const Starts* starts) noexcept nogil:
+    """Position of the oldest event that a live partial match may hold; INT64_MAX: there is none."""
+    return INT64_MAX if starts.first == starts.next else starts.position[starts.first & starts.mask]
 
 
 cdef inline void drop_first(Starts* starts) noexcept nogil:

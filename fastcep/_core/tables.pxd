@@ -148,6 +148,8 @@ cdef class Tables:
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member
     cdef uint8_t* has_local
+    cdef int32_t* partition       # per type id and attribute: its column, or -1
+    cdef uint8_t* partition_floats
     cdef Column* columns
     cdef Edge* edges
     cdef State* states

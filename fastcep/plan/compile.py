@@ -8,7 +8,8 @@ from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
-from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, equality, leaves, only, transform
+from fastcep.plan.contiguity import neighbours
+from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.negation import place_negations
 from fastcep.plan.placement import Placer
 from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
@@ -104,6 +105,7 @@ class _Planner:
             groups=tuple(self.places.inner.values()),
             sets=self.places.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
+            partition=neighbours(query) if any(column.column == PREVIOUS for column in columns.plans) else None,
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )

@@ -20,7 +20,8 @@ from fastcep.query import ast
 class EventColumn:
     """A value of each event, computed once per batch: a schema column, a built-in, or an expression over them.
 
-    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``.
+    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5`` the
+    position in the stream, ``-6`` that of the previous event (`Plan.partition`).
     ``members`` is the bit mask of the members that read it.
     """
 
@@ -143,6 +144,18 @@ class StatePlan:
     accept_text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """The partitions in which an event has neighbours.
+
+    ``columns`` are, per type id, those of the partition's attributes (none: its events are in no partition); ``floats``
+    says which attributes are float64.
+    """
+
+    floats: tuple[bool, ...]
+    columns: tuple[tuple[int, ...], ...]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything the engine needs to run ``query``.
@@ -163,6 +176,8 @@ class Plan:
         Members of each ANY that may bind the same events in several ways, of which the first counts.
     period
         Of PERIODIC in ns, else 0.
+    partition
+        Where an event's previous one is looked for, if a condition asks for it; None is the stream.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -186,5 +201,6 @@ class Plan:
     groups: tuple[tuple[int, ...], ...]
     sets: tuple[tuple[int, ...], ...]
     period: int
+    partition: PartitionPlan | None
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

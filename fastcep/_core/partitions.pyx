@@ -1,0 +1,48 @@
+# cython: language_level=3
+"""The last event of every partition: which event comes right before another in its partition.
+
+They stand in the last index: a row per key, whose one word is the position. Contiguity asks whether the previous event is
+one that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps
+remove it then, and the next event of that partition counts as its first.
+"""
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.store cimport Bucket, Index, append, bucket_at, find_or_add
+
+
+cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, const int64_t** data, const uint8_t** null,
+                       Py_ssize_t base, int m, int64_t position) noexcept nogil:
+    """Write the position of each event's previous one in its partition, -1 for none; -1 without memory.
+
+    The ``m`` events begin with row ``base`` of the batch's columns. One with a null, or NaN, is in no partition.
+    """
+    cdef Index* index = core.indexes + core.n_stores - 1
+    cdef Bucket* bucket
+    cdef const int32_t* columns
+    cdef int64_t number
+    cdef double value
+    cdef int k, w, words = index.words
+    for k in range(m):
+        previous[k] = -1
+        columns = core.partition + types[k] * words
+        for w in range(words):
+            if columns[w] < 0 or (null[columns[w]] != NULL and null[columns[w]][base + k]):
+                break
+            core.key[w] = data[columns[w]][base + k]
+            if core.partition_floats[w]:
+                value = (<const double*>data[columns[w]])[base + k]
+                if value != value:
+                    break
+                (<double*>core.key)[w] = value + 0.0  # both zeros are equal
+        else:
+            number = find_or_add(index, core.key)
+            if number < 0:
+                return -1
+            bucket = bucket_at(index, number)
+            if bucket.size > 0:
+                previous[k] = bucket.data[0]
+            elif append(index, number, INT64_MIN) < 0:
+                return -1
+            bucket.data[0] = position + k
+    return 0
