@@ -12,7 +12,6 @@ __all__ = [
     "DataError",
     "FastcepError",
     "MemoryLimitError",
-    "NotYetError",
     "OrderError",
     "OverLimit",
     "ParseError",
@@ -145,7 +144,3 @@ class ParseError(FastcepError):
         width = min(self.length, max(1, len(text) - self.column + 1))
         marker = " " * (self.column - 1) + "^" * width
         return f"{place}: {self.message}\n  {text}\n  {marker}"
-
-
-class NotYetError(ParseError):
-    """The query uses a part of the language that this version does not answer yet."""

@@ -29,7 +29,8 @@ ARROW_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(),
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 EVENT = re.compile(r"\s*(?P<name>\w+)(?:\((?P<values>(?:'[^']*'|[^')])*)\))?(?:@(?P<time>-?\w+))?(?=\s|$)")
 PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<value>'[^']*'|[^,']+?)\s*(?:,|$)")
-# A Row is one result in full: variable bindings, RETURN values and the detection time (ns).
+# A Row is one result in full: variable bindings (and window_id, under explicit windows), RETURN values and the
+# detection time (ns).
 Data = dict[str, Any]  # column -> Arrow array
 Row = tuple[dict[str, Binding], dict[str, Any], int]
 
@@ -209,7 +210,8 @@ def matches(
 def expected(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[dict[str, Binding]]:
     """Bindings that the reference matcher finds, in the defined order."""
     query = as_query(query, schema)
-    return [match.bindings for match in naive.find_matches(query, as_events(query.schema, events))]
+    found = naive.find_matches(query, as_events(query.schema, events))
+    return [placed(match.window_id, match.bindings) for match in found]
 
 
 def rows(
@@ -252,9 +254,12 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     returns = [item.name for item in query.returns]
     assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
     assert set(table["query"].to_pylist()) <= {query.name}
-    assert table["window_id"].null_count == len(table), "window_id is null without explicit windows"
+    if isinstance(query.window, ast.ExplicitWindow):
+        variables = ["window_id", *variables]
+    else:
+        assert table["window_id"].null_count == len(table), "window_id is null without explicit windows"
     times: list[Any] = table["detected_at"].cast(pa.int64()).to_pylist()
-    columns = [column.to_pylist() for column in table.columns[3:]]
+    columns = [table[name].to_pylist() for name in [*variables, *returns]]
     found: list[Row] = []
     for number, time in enumerate(times):
         cells = [column[number] for column in columns]
@@ -270,7 +275,12 @@ def expected_rows(query: ast.Query, events: Sequence[Event]) -> list[Row]:
 
 def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:
     """A match of the reference matcher in full."""
-    return match.bindings, naive.return_values(query, match, events), match.detected_at
+    return placed(match.window_id, match.bindings), naive.return_values(query, match, events), match.detected_at
+
+
+def placed(window_id: int | None, bindings: dict[str, Binding]) -> dict[str, Binding]:
+    """The bindings, under an explicit window with its id."""
+    return bindings if window_id is None else {"window_id": window_id, **bindings}
 
 
 def assert_in_time(query: ast.Query, events: Sequence[Event], batch_sizes: Sequence[int]) -> None:

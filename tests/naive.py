@@ -1,24 +1,31 @@
 """A slow, obvious matcher that every engine path is compared with.
 
-It follows the page on semantics word by word: try every way to bind a pattern's variables, keep those that lie in the
-window, satisfy every condition and have no forbidden event, sort. It reads only the query's syntax tree and shares no
-code with the engine. The stream is whole: nothing comes after its last event, so all that is deferred is decided.
+It follows the page on semantics word by word and reads only the query's syntax tree; it shares no code with the engine.
+The stream is whole: nothing comes after its last event, so all that is deferred is decided.
+
+Each window is answered for itself (`naive_windows`). Skip till any match and contiguity say what a match is: try every
+way to bind a pattern's variables, keep those that are one (`naive_search`). Skip till next match says what becomes of
+a partial match at each event: follow them all (`naive_runs`, which can follow the other strategies as well). Then, event
+by event, come selection, consumption and AFTER MATCH (`naive_policies`).
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from naive_conditions import Bound, Event, agree, attribute, holds, return_value
-from naive_values import Value, compare
+from naive_chosen import Chosen, birth_order
+from naive_conditions import Event, return_value
+from naive_policies import Policy
+from naive_runs import Runs
+from naive_search import Detected, Search
+from naive_values import Value
+from naive_windows import Window, windows
 
 from fastcep.query import ast
-from fastcep.query.patterns import groups_of, leaves_of, positive_leaves, sub_patterns
+from fastcep.query.patterns import leaves_of, positive_leaves
 
-__all__ = ["Binding", "Event", "Match", "Value", "find_matches", "return_values"]
+__all__ = ["Binding", "Event", "Match", "TimedOut", "Value", "find_matches", "return_values", "timed_out"]
 
 Binding = int | list[int | None] | None
 
@@ -31,345 +38,183 @@ class Match:
     ----------
     bindings
         Sequence numbers by variable: one, a list of them, or None for one not bound. Of a variable in a group (called
-        ``g.a``) a list with an entry for each round, None where the round does not bind it.
+        ``g.a``) a list with an entry for each round, None where the round does not bind it. With ``SELECT cumulative``
+        always a list.
     last
-        Sequence number of the last event that it binds.
+        Sequence number of the event that it is detected with: the last that it binds, or with which its window ends.
     detected_at
         The time (ns) of that event, or the deciding time.
     deferred
-        Whether it had to wait for the deciding time.
+        Whether it had to wait for the deciding time, or for the stream's end.
+    window_id
+        Sequence number of the event that opens its window; None without explicit windows.
     """
 
     bindings: dict[str, Binding]
     last: int
     detected_at: int
     deferred: bool = False
-
-
-@dataclass(frozen=True, order=True)
-class Pair:
-    """An event in its place: position in the stream, number of the variable, and the round if that is in a group."""
-
-    position: int
-    leaf: int
-    round: int = 0
-
-
-Parts = tuple[tuple[ast.Pattern, int], ...]
-Chosen = tuple[Pair, ...]  # what a match binds, in stream order
-
-
-def find_matches(query: ast.Query, events: Sequence[Event]) -> list[Match]:
-    """All matches of ``query`` over ``events`` (in stream order), in the defined order."""
-    search = Search(query, events)
-    ways = (tuple(sorted(way)) for way in search.ways(query.pattern, 0, -1, ()) if way)
-    kept = {chosen for chosen in ways if search.accepts(chosen)}
-    ordered = sorted(kept, key=birth_order)
-    detected = [(chosen, time, deferred) for chosen in ordered for time, deferred in search.decided(chosen)]
-    detected = search.each_set_once(detected)
-    detected.sort(key=lambda one: (one[1], one[2], -1 if one[2] else one[0][-1].position, birth_order(one[0])))
-    return [
-        Match(search.bindings(chosen), events[chosen[-1].position].seq, time, deferred)
-        for chosen, time, deferred in detected
-    ]
-
-
-def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """From the last binding backwards: place in the stream, then pattern position; a shorter match comes first.
-
-    Of the same events in the same variables: at the first that differs, the one whose round goes on comes first.
-    """
-    backwards = [(pair.position, pair.leaf) for pair in reversed(chosen)]
-    return tuple(itertools.chain.from_iterable(backwards)), tuple(pair.round for pair in chosen)
-
-
-@functools.cache
-def size(pattern: ast.Pattern) -> int:
-    """How many variables a pattern has."""
-    return len(leaves_of(pattern))
-
-
-@functools.cache
-def numbered(pattern: ast.Pattern, number: int) -> Parts:
-    """The parts of a pattern, each with the number of its first variable."""
-    parts = sub_patterns(pattern)
-    return tuple((part, number + sum(map(size, parts[:k]))) for k, part in enumerate(parts))
+    window_id: int | None = None
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Where a negated variable must find no event: strictly between two positions, None at an edge of the match."""
+class TimedOut:
+    """One partial match that was still waiting when its window ended.
 
-    leaf: int
-    round: int
-    low: int | None
-    high: int | None
+    Attributes
+    ----------
+    bindings
+        As in `Match`.
+    timed_out_at
+        The time (ns) of the window's end; under ``WITHIN n EVENTS`` of the event that is too late.
+    bound
+        How many variables are bound.
+    waits_for
+        The variables that could be bound next.
+    window_id
+        As in `Match`.
+    """
+
+    bindings: dict[str, Binding]
+    timed_out_at: int
+    bound: int
+    waits_for: list[str]
+    window_id: int | None = None
 
 
-class Search:
-    """One query on one stream."""
+Process = Callable[[int], list[Chosen]]  # position -> the matches that end there
+Place = tuple[object, ...]  # what a list is sorted by
 
-    def __init__(self, query: ast.Query, events: Sequence[Event]) -> None:
+
+def find_matches(query: ast.Query, events: Sequence[Event], by_runs: bool | None = None) -> list[Match]:
+    """All matches of ``query`` over ``events`` (in stream order), in the defined order.
+
+    ``by_runs``: whether to follow partial matches; by default only where there is no other way.
+    """
+    found: list[tuple[Place, Match]] = []
+    for window in windows(query, events):
+        one = OneWindow(query, events, window)
+        found += one.matches(needs_runs(query) if by_runs is None else by_runs)
+    found.sort(key=lambda pair: pair[0])
+    return [match for _, match in found]
+
+
+def timed_out(query: ast.Query, events: Sequence[Event]) -> list[TimedOut]:
+    """Partial matches that wait for an event at the end of their window; the stream's end ends all windows."""
+    found: list[tuple[Place, TimedOut]] = []
+    for window in windows(query, events):
+        found += OneWindow(query, events, window).timed_out()
+    found.sort(key=lambda pair: pair[0])
+    return [one for _, one in found]
+
+
+def needs_runs(query: ast.Query) -> bool:
+    """Whether it matters when something is decided: what can advance; what is consumed can be no negated event."""
+    negated = any(leaf.negated for leaf in leaves_of(query.pattern))
+    return query.strategy == "skip_till_next" or (query.consume == "consumed" and negated)
+
+
+class OneWindow:
+    """A query in one of its windows."""
+
+    def __init__(self, query: ast.Query, events: Sequence[Event], window: Window) -> None:
         self.query = query
-        self.events = events
-        self.leaves = leaves_of(query.pattern)
-        self.groups = groups_of(query.pattern)
-        negated = {leaf.name for leaf in self.leaves if leaf.negated}
-        parts = ast.conjuncts(query.where)
-        self.filters = [part for part in parts if not ast.variables(part) & negated]
-        self.forbidding = [part for part in parts if ast.variables(part) & negated]
-        same = [name for part in parts if isinstance(part, ast.SameAttributes) for name in part.names]
-        self.keys = [*query.partition, *same]
+        self.window = window
+        self.all_events = events
+        self.policy = Policy(query)
+        self.search = Search(query, events, window, self.policy.consumed)
 
-    # ------------------------------------------------------------------ ways to bind a pattern
+    def matches(self, by_runs: bool) -> list[tuple[Place, Match]]:
+        """Its matches, each behind its place in the order."""
+        process = Runs(self.search, self.policy).complete if by_runs else self.enumerated()
+        found: list[tuple[Place, Match]] = []
+        for position in range(len(self.search.events)):
+            found += [self.placed(one) for one in self.reported(process(position))]
+        found.sort(key=lambda pair: pair[0])
+        return found if self.query.limit is None else found[: self.query.limit]
 
-    def ways(self, pattern: ast.Pattern, number: int, after: int, taken: Chosen, turn: int = 0) -> Iterator[Chosen]:
-        """Every way to bind ``pattern``.
-
-        With events after position ``after`` that are not ``taken`` and lie in one window with all that are. ``number``
-        is that of the pattern's first variable; ``turn`` the round, in a group.
-        """
-        match pattern:
-            case ast.Member():
-                yield from self.member(pattern, number, after, taken, turn)
-            case ast.Negation():
-                yield ()
-            case ast.Sequence():
-                yield from self.in_order(numbered(pattern, number), after, taken, turn)
-            case ast.Aperiodic():
-                yield from self.in_order(numbered(pattern, number)[:2], after, taken, turn)
-            case ast.Periodic():
-                yield from self.ways(pattern.opening, number, after, taken, turn)
-            case ast.Conjunction():
-                yield from self.in_any_order(numbered(pattern, number), after, taken, turn)
-            case ast.Disjunction():
-                for part, first in numbered(pattern, number):
-                    yield from self.ways(part, first, after, taken, turn)
-            case ast.AnyOf():
-                parts = numbered(pattern, number)
-                for chosen in itertools.combinations(parts, 1 if pattern.members[0].repeated else pattern.count):
-                    for way in self.in_any_order(chosen, after, taken, turn):
-                        if pattern.distinct is None or self.differ(way, pattern.distinct):
-                            yield way
-            case ast.Group():
-                yield from self.rounds(pattern, number, after, taken, 0)
-            case _:
-                raise AssertionError(pattern)
-
-    def member(self, member: ast.Member, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """Every set of events of the right types and number."""
-        used = [pair.position for pair in taken]
-        eligible = [
-            position
-            for position in range(after + 1, len(self.events))
-            if self.events[position].type in member.types
-            and position not in used
-            and self.in_window(min([position, *used]), max([position, *used]))
+    def timed_out(self) -> list[tuple[Place, TimedOut]]:
+        """What times out in it, each behind its place in the order."""
+        runs = Runs(self.search, self.policy)
+        count = 0
+        for position in range(len(self.search.events)):
+            detected = self.reported(runs.complete(position))
+            count += sum(not deferred for _, _, deferred in detected)
+            if self.query.limit is not None and count >= self.query.limit:
+                runs.runs.clear()  # the window is done
+                break
+        runs.end()
+        names = [leaf.name for leaf in self.search.leaves]
+        return [
+            (
+                (one.time, self.number, birth_order(self.moved(one.chosen))),
+                TimedOut(
+                    self.bindings(one.chosen, cumulative=False),
+                    one.time,
+                    len({pair.leaf for pair in one.chosen}),
+                    [names[leaf] for leaf in one.waits_for],
+                    self.window.window_id,
+                ),
+            )
+            for one in runs.expired
         ]
-        longest = len(eligible) if member.maximum is None else min(member.maximum, len(eligible))
-        for count in range(member.minimum, longest + 1):
-            for positions in itertools.combinations(eligible, count):
-                if not positions or self.in_window(min([*positions, *used]), max([*positions, *used])):
-                    yield tuple(Pair(position, number, turn) for position in positions)
 
-    def in_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """One part after the other."""
-        if not parts:
-            yield ()
-            return
-        for way in self.ways(*parts[0], after, taken, turn):
-            last = max((pair.position for pair in way), default=after)
-            for rest in self.in_order(parts[1:], last, taken + way, turn):
-                yield way + rest
+    def enumerated(self) -> Process:
+        """All matches, and of those that end in an event the ones that the events before it have not done away with."""
+        ending: dict[int, list[Chosen]] = {}
+        for chosen in self.search.matches():
+            ending.setdefault(chosen[-1].position, []).append(chosen)
+        return lambda position: [one for one in ending.get(position, []) if not self.policy.dropped(one)]
 
-    def in_any_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """All parts, interleaved or not."""
-        if not parts:
-            yield ()
-            return
-        for way in self.ways(*parts[0], after, taken, turn):
-            for rest in self.in_any_order(parts[1:], after, taken + way, turn):
-                yield way + rest
-
-    def rounds(self, group: ast.Group, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """Rounds number ``turn`` and on, one after the other."""
-        if turn >= group.minimum:
-            yield ()
-        if group.maximum is not None and turn >= group.maximum:
-            return
-        for way in self.ways(group.pattern, number, after, taken, turn):
-            if way:
-                last = max(pair.position for pair in way)
-                for rest in self.rounds(group, number, last, taken + way, turn + 1):
-                    yield way + rest
-
-    def in_window(self, first: int, last: int) -> bool:
-        """Whether the events at positions ``first`` and ``last`` lie in one window."""
-        window = self.query.window
-        if isinstance(window, ast.TimeWindow):
-            return self.events[last].time - self.events[first].time <= window.nanoseconds
-        assert isinstance(window, ast.CountWindow | ast.Unbounded), window
-        return isinstance(window, ast.Unbounded) or last - first < window.events
-
-    def differ(self, way: Chosen, name: str) -> bool:
-        """Whether the events differ pairwise in an attribute."""
-        values = [attribute(self.events[pair.position], name) for pair in way]
-        return all(compare("!=", one, other) is True for one, other in itertools.combinations(values, 2))
-
-    # -------------------------------------------------------------------- conditions
-
-    def accepts(self, chosen: Chosen) -> bool:
-        """Whether a complete binding is of one partition, satisfies every conjunct and has no forbidden event."""
-        if not agree(self.bound_events(chosen), self.keys):
-            return False
-        bound = self.bound(chosen)
-        if not all(isinstance(part, ast.SameAttributes) or holds(part, bound) for part in self.filters):
-            return False
-        return not any(
-            self.forbidden(chosen, bound, gap, position)
-            for gap in self.gaps(self.query.pattern, 0, chosen)
-            for position in self.inside(gap, chosen)
-        )
-
-    def bound_events(self, chosen: Chosen) -> list[Event]:
-        """All events of a match."""
-        return [self.events[pair.position] for pair in chosen]
-
-    def bound(self, chosen: Chosen) -> dict[str, list[Event | None]]:
-        """The elements of each variable; without those of OR branches not taken."""
-        untaken = self.untaken(self.query.pattern, 0, chosen)
-        elements: dict[str, list[Event | None]] = {}
-        for number, leaf in enumerate(self.leaves):
-            own = {pair.round: self.events[pair.position] for pair in chosen if pair.leaf == number}
-            if leaf.negated or leaf.name in untaken:
-                continue
-            if leaf.group is None:
-                elements[leaf.name] = [self.events[pair.position] for pair in chosen if pair.leaf == number]
-            else:
-                elements[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
-        for group in self.groups:
-            if group.variable not in untaken:
-                elements[group.variable] = [None] * self.turns(group, chosen)
-        return elements
-
-    def turns(self, group: ast.Group, chosen: Chosen) -> int:
-        """How many rounds of a group there are."""
-        return len({pair.round for pair in chosen if self.leaves[pair.leaf].group == group})
-
-    def untaken(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> set[str]:
-        """Names of the variables, and groups, whose innermost OR branch is not taken; an OR of one part is the part."""
-        found: set[str] = set()
-        for part, first in numbered(pattern, number):
-            if isinstance(pattern, ast.Disjunction) and len(pattern.members) > 1 and not bound_in(part, first, chosen):
-                found |= {leaf.name for leaf in self.leaves[first : first + size(part)]}
-                found |= {group.variable for group in groups_of(part)}
-            else:
-                found |= self.untaken(part, first, chosen)
-        return found
-
-    # --------------------------------------------------------------------- negation
-
-    def gaps(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> Iterator[Gap]:
-        """The gaps of all negated variables in force. ``chosen``: of a group, only one round."""
-        own = bound_in(pattern, number, chosen)
-        if not own:
-            return  # not taken
-        parts = numbered(pattern, number)
-        if isinstance(pattern, ast.Aperiodic):
-            opening, body, closing = parts
-            parts = (opening, closing, body)
-        for place, (part, first) in enumerate(parts):
-            before = [pair.position for other in parts[:place] for pair in bound_in(*other, own)]
-            behind = [pair.position for other in parts[place + 1 :] for pair in bound_in(*other, own)]
-            if isinstance(part, ast.Negation) or (isinstance(pattern, ast.Aperiodic) and place == 1):
-                yield Gap(first, own[0].round, max(before, default=None), min(behind, default=None))
-            elif isinstance(part, ast.Group):
-                for turn in sorted({pair.round for pair in bound_in(part, first, own)}):
-                    one = tuple(pair for pair in bound_in(part, first, own) if pair.round == turn)
-                    yield from self.gaps(part.pattern, first, one)
-            else:
-                yield from self.gaps(part, first, own)
-
-    def inside(self, gap: Gap, chosen: Chosen) -> Iterator[int]:
-        """Positions strictly between the gap's ends; an edge reaches as far as the window may."""
-        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
-        for position, event in enumerate(self.events):
-            begun = event.time >= last.time - self.duration if gap.low is None else position > gap.low
-            over = event.time > first.time + self.duration if gap.high is None else position >= gap.high
-            if begun and not over:
-                yield position
+    def reported(self, complete: list[Chosen]) -> list[Detected]:
+        """What is reported of the matches that end in one event."""
+        detected = self.search.detected(complete)
+        if self.policy.none:
+            return detected
+        assert not any(deferred for _, _, deferred in detected), "refused: decided only when the window has ended"
+        return [
+            (chosen, self.search.events[chosen[-1].position].time, False)
+            for chosen in self.policy.report([chosen for chosen, _, _ in detected])
+        ]
 
     @property
-    def duration(self) -> int:
-        """The window's length in nanoseconds; what needs it has a time window."""
-        assert isinstance(self.query.window, ast.TimeWindow), "a negation at the edge, and PERIODIC, need WITHIN t"
-        return self.query.window.nanoseconds
+    def number(self) -> int:
+        """What windows are ordered by."""
+        return -1 if self.window.window_id is None else self.window.window_id
 
-    def forbidden(self, chosen: Chosen, bound: Bound, gap: Gap, position: int) -> bool:
-        """Whether an event is of a negated variable's type and partition and all conjuncts on it hold."""
-        event, leaf = self.events[position], self.leaves[gap.leaf]
-        elements = dict(bound)
-        elements[leaf.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
-        return (
-            event.type in leaf.member.types
-            and agree([*self.bound_events(chosen), event], self.keys)
-            and all(holds(part, elements) for part in self.forbidding if leaf.name in ast.variables(part))
-        )
+    def moved(self, chosen: Chosen) -> Chosen:
+        """The same with positions in the whole stream."""
+        return tuple(type(pair)(pair.position + self.window.start, pair.leaf, pair.round) for pair in chosen)
 
-    # --------------------------------------------------------------------- results
+    def placed(self, detected: Detected) -> tuple[Place, Match]:
+        """A match behind its place in the order: detecting event, window, birth; what waited for time comes later."""
+        chosen, time, deferred = detected
+        last = self.window.start + chosen[-1].position
+        by_event = not deferred
+        if deferred and self.window.closing is not None:
+            last, by_event = self.window.closing, True
+        place = (time, not by_event, last if by_event else -1, deferred, self.number, birth_order(self.moved(chosen)))
+        bindings = self.bindings(chosen, self.query.select == "cumulative")
+        match = Match(bindings, self.all_events[last].seq, time, not by_event, self.window.window_id)
+        return place, match
 
-    def each_set_once(self, detected: list[tuple[Chosen, int, bool]]) -> list[tuple[Chosen, int, bool]]:
-        """Of what is detected at one time and differs only in which variable of an ANY holds which event, the first."""
-        owner = dict(self.owners(self.query.pattern, 0))
-        first: dict[tuple[frozenset[Pair], int], tuple[Chosen, int, bool]] = {}
-        for chosen, time, deferred in detected:
-            events = frozenset(Pair(pair.position, owner.get(pair.leaf, pair.leaf), pair.round) for pair in chosen)
-            first.setdefault((events, time), (chosen, time, deferred))
-        return list(first.values())
-
-    def owners(self, pattern: ast.Pattern, number: int) -> Iterator[tuple[int, int]]:
-        """For each variable of an ANY, the ANY's number, which is that of its first variable."""
-        for part, first in numbered(pattern, number):
-            if isinstance(pattern, ast.AnyOf):
-                yield first, number
-            yield from self.owners(part, first)
-
-    def decided(self, chosen: Chosen) -> list[tuple[int, bool]]:
-        """When a match is detected, and whether that is deferred; of PERIODIC every tick."""
-        pattern = self.query.pattern
-        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
-        if not isinstance(pattern, ast.Periodic):
-            if any(gap.high is None for gap in self.gaps(pattern, 0, chosen)):
-                return [(first.time + self.duration, True)]
-            return [(last.time, False)]
-        bound, gap = self.bound(chosen), Gap(len(self.leaves) - 1, 0, chosen[-1].position, None)
-        closed = [
-            self.events[position].time
-            for position in range(chosen[-1].position + 1, len(self.events))
-            if self.forbidden(chosen, bound, gap, position)
-        ]
-        ticks = range(last.time + pattern.nanoseconds, first.time + self.duration + 1, pattern.nanoseconds)
-        return [(tick, True) for tick in ticks if not any(time <= tick for time in closed)]
-
-    def bindings(self, chosen: Chosen) -> dict[str, Binding]:
+    def bindings(self, chosen: Chosen, cumulative: bool) -> dict[str, Binding]:
         """Name the bound events by sequence number."""
-        named: dict[str, Binding] = {}
-        for number, leaf in enumerate(self.leaves):
-            own = {pair.round: self.events[pair.position].seq for pair in chosen if pair.leaf == number}
+        events, named = self.search.events, dict[str, Binding]()
+        for number, leaf in enumerate(self.search.leaves):
+            pairs = [pair for pair in chosen if pair.leaf == number]
+            own = {pair.round: events[pair.position].seq for pair in pairs}
             if leaf.negated:
                 continue
-            if not leaf.repeated:
+            if cumulative:
+                named[leaf.name] = [events[position].seq for position in sorted({pair.position for pair in pairs})]
+            elif not leaf.repeated:
                 named[leaf.name] = own.get(0)
             elif leaf.group is None:
-                named[leaf.name] = [self.events[pair.position].seq for pair in chosen if pair.leaf == number]
+                named[leaf.name] = [events[pair.position].seq for pair in pairs]
             else:
-                named[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
+                named[leaf.name] = [own.get(turn) for turn in range(self.search.turns(leaf.group, chosen))]
         return named
-
-
-def bound_in(pattern: ast.Pattern, number: int, chosen: Chosen) -> Chosen:
-    """What a part of the pattern binds; ``number`` is that of its first variable."""
-    return tuple(pair for pair in chosen if number <= pair.leaf < number + size(pattern))
 
 
 def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> dict[str, Value | list[Value]]:

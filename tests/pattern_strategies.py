@@ -76,7 +76,7 @@ def quantifier(draw: Draw, kind: str) -> tuple[int, int | None, bool]:
 @st.composite
 def nested_patterns(draw: Draw, schema: Schema, window: ast.Window, most: int = 5) -> ast.Pattern:
     """Any operators in each other, at most ``most`` variables, valid with the window."""
-    make = Patterns(draw, schema, isinstance(window, ast.TimeWindow), most)
+    make = Patterns(draw, schema, window, most)
     return make.top(make.pick(*make.tops()))
 
 
@@ -86,19 +86,20 @@ def pair_patterns(draw: Draw, schema: Schema, window: ast.Window, outer: str, in
     why = refusal(outer, inner)
     if why is not None:
         raise ValueError(f"{inner} in {outer} is refused: {why}")
-    make = Patterns(draw, schema, isinstance(window, ast.TimeWindow), 5)
+    make = Patterns(draw, schema, window, 5)
     if outer == PERIODIC or (outer not in (GROUP, OPTIONAL_GROUP) and make.pick(True, True, False)):
         return make.top(outer, inner)
     return make.top(make.pick(SEQ, AND, OR), outer, inner)
 
 
 class Patterns:
-    """Draws the parts of one pattern. ``timed``: the window is one in time, so a negation may stand at an edge."""
+    """Draws the parts of one pattern, for a window. In some a negation may stand at an edge, in some PERIODIC may."""
 
-    def __init__(self, draw: Draw, schema: Schema, timed: bool, most: int) -> None:
+    def __init__(self, draw: Draw, schema: Schema, window: ast.Window, most: int) -> None:
         self.draw = draw
         self.schema = schema
-        self.timed = timed
+        self.ticks = isinstance(window, ast.TimeWindow)
+        self.edges = isinstance(window, ast.TimeWindow | ast.ExplicitWindow)
         self.left = most  # variables that may still be made
         self.kept = 0  # of these, needed for parts still to come
         self.loops = 2  # Kleene variables and groups that may still be made
@@ -112,7 +113,7 @@ class Patterns:
 
     def tops(self) -> list[str]:
         """Operators that a whole pattern may be."""
-        return [SEQ, SEQ, AND, OR, ANY, SEQ, APERIODIC, *([PERIODIC] if self.timed else [])]
+        return [SEQ, SEQ, AND, OR, ANY, SEQ, APERIODIC, *([PERIODIC] if self.ticks else [])]
 
     def top(self, *kinds: str) -> ast.Pattern:
         """A whole pattern; of several kinds each is a direct part of the one before."""
@@ -235,16 +236,16 @@ class Patterns:
     def negate(self, members: list[ast.Pattern], depth: int, grouped: bool, top: bool, surely: bool) -> ast.Sequence:
         """A sequence, perhaps with negations between its members; ``surely``: with one, and with members for it."""
         if surely:
-            edges = top and self.timed and self.pick(False, True)
+            edges = top and self.edges and self.pick(False, True)
             with self.keep(1):
                 members = self.parts([], min(depth, 1), grouped, [True] if edges else [True, True])
         count = self.pick(1, 1, 2) if surely else self.pick(0, 1)
         for _ in range(count):
-            places = [place for place in range(len(members) + 1) if (top and self.timed) or inside(members, place)]
+            places = [place for place in range(len(members) + 1) if (top and self.edges) or inside(members, place)]
             if not places or (self.left <= self.kept and not surely):
                 break
             surely = False
-            places += [len(members)] * (2 if top and self.timed else 0)
+            places += [len(members)] * (2 if top and self.edges else 0)
             one = self.single(next(self.negated))
             members.insert(self.pick(*places), ast.Negation(one.types, one.variable))
         return ast.Sequence(tuple(members))

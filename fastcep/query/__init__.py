@@ -5,6 +5,7 @@ from fastcep.query.ast import Query
 from fastcep.query.attributes import with_attributes
 from fastcep.query.builder import (
     Builder,
+    adjacent,
     all_of,
     any_of,
     any_type,
@@ -20,22 +21,27 @@ from fastcep.query.parser import parse
 from fastcep.query.printer import expression_text, to_text
 from fastcep.query.types import type_of
 from fastcep.query.variables import first, i, last
+from fastcep.query.windows import after, every, on
 
 __all__ = [
     "Builder",
     "Document",
     "Query",
+    "adjacent",
+    "after",
     "all_of",
     "any_of",
     "any_type",
     "aperiodic",
     "document_text",
+    "every",
     "expression_text",
     "first",
     "functions",
     "group",
     "i",
     "last",
+    "on",
     "one_of",
     "parse",
     "parse_document",

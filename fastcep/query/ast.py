@@ -363,7 +363,10 @@ class ReturnItem(Node):
 
 @dataclass(frozen=True, slots=True)
 class Query(Node):
-    """A checked query: names resolved against ``schema``, types correct, what is not answered yet refused."""
+    """A checked query: names resolved against ``schema``, types correct.
+
+    ``limit`` is that of ``LIMIT k PER WINDOW``; what the other clauses may say is listed above.
+    """
 
     name: str
     pattern: Pattern

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema, TypeHandle
@@ -21,10 +21,21 @@ from fastcep.query.printer import expression_text, pattern_text
 from fastcep.query.source import Problem
 from fastcep.query.terms import Term, node_of
 from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
+from fastcep.query.windows import Edge
 
-__all__ = ["Builder", "all_of", "any_of", "any_type", "aperiodic", "group", "one_of", "periodic", "same", "seq"]
+__all__ = [
+    "Adjacent", "Builder", "adjacent", "all_of", "any_of", "any_type", "aperiodic", "group", "one_of", "periodic",
+    "same", "seq",
+]  # fmt: skip
 
 Part: TypeAlias = "Variable | Repeated | Negated | RepeatedGroup | OptionalGroup | Builder"
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacent:
+    """A member of a SEQ with ``NEXT`` before it; `adjacent` makes it."""
+
+    part: Part
 
 
 def any_type(*types: TypeHandle) -> Callable[[str], Variable]:
@@ -46,19 +57,30 @@ def same(*names: str) -> Term:
     return Term(ast.SameAttributes(names))
 
 
-def seq(*members: Part) -> Builder:
+def adjacent(member: Part) -> Adjacent:
+    """Let nothing lie between ``member`` of a `seq` and what is bound before it: ``seq(a, adjacent(b))``, ``NEXT B b``.
+
+    Nothing of the partition if the query has PARTITION BY, else nothing of the stream.
+    """
+    return Adjacent(member)
+
+
+def seq(*members: Part | Adjacent) -> Builder:
     """Begin a query: ``members`` in order, ``SEQ(…)``.
 
     A member is a variable, a negated one (``schema.N("n").negated()``), a `group`, or another pattern: what `seq`,
-    `all_of`, `one_of`, `any_of` and `aperiodic` give can be a part of one of them as well as a query of its own.
+    `all_of`, `one_of`, `any_of` and `aperiodic` give can be a part of one of them as well as a query of its own. Each
+    may be `adjacent` to the ones before it.
 
     Raises
     ------
     ValidationError
         There is no member, or the members belong to different schemas.
     """
-    schema, parts = _parts("seq", members)
-    return Builder(schema, ast.Sequence(parts))
+    plain = tuple(member.part if isinstance(member, Adjacent) else member for member in members)
+    schema, parts = _parts("seq", plain)
+    places = tuple(place for place, member in enumerate(members) if isinstance(member, Adjacent))
+    return Builder(schema, ast.Sequence(parts, places))
 
 
 def all_of(*members: Part) -> Builder:
@@ -146,6 +168,11 @@ def _parts(
             raise ValidationError(
                 f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(m, n) or .optional()"
             )
+        if isinstance(member, Adjacent):
+            raise ValidationError(
+                f"adjacent() stands only in seq(), not in {function}(): what it holds comes right after the members "
+                "before it"
+            )
         if isinstance(member, Builder):
             if member != Builder(member.schema, member.pattern):
                 raise ValidationError(
@@ -194,9 +221,10 @@ class Builder:
     schema: Schema
     pattern: ast.Pattern
     condition: ast.Expr | None = None
-    window: ast.Window | None = None
+    extent: ast.Window | None = None
     partition: tuple[str, ...] = ()
     output: tuple[ast.ReturnItem, ...] = ()
+    policies: tuple[tuple[str, Any], ...] = ()
     name: str = "query"
 
     def where(self, *conditions: Term) -> Builder:
@@ -212,8 +240,61 @@ class Builder:
         if events is not None:
             if time is not None:
                 raise ValidationError("within() takes a time or events=n, not both")
-            return replace(self, window=ast.CountWindow(whole(events, "within(events=…)")))
-        return replace(self, window=ast.Unbounded() if time is None else ast.TimeWindow(parse_duration(time)))
+            return replace(self, extent=ast.CountWindow(whole(events, "within(events=…)")))
+        return replace(self, extent=ast.Unbounded() if time is None else ast.TimeWindow(parse_duration(time)))
+
+    def window(self, opens: Edge, closes: Edge) -> Builder:
+        """Set explicit windows, ``WINDOW OPEN … CLOSE …``.
+
+        Parameters
+        ----------
+        opens
+            `every` so often, or `on` an event.
+        closes
+            `after` so much, or `on` an event, whose conditions may speak of the opening one.
+        """
+        for name, edge, kinds in (("opens", opens, ("every", "on")), ("closes", closes, ("after", "on"))):
+            if not isinstance(edge, Edge) or edge.kind not in kinds:
+                raise ValidationError(
+                    f'found {edge!r} as {name} of window(), expected {kinds[0]}("5s") or on(schema.A("o"), …)'
+                )
+            if edge.schema is not None:
+                _one_schema([self.schema, edge.schema])
+        return replace(self, extent=ast.ExplicitWindow(opens.bound, closes.bound))
+
+    def strategy(self, name: str) -> Builder:
+        """Say which events may be skipped: ``"skip_till_any"`` (as without), ``"skip_till_next"``,
+        ``"partition_contiguity"`` or ``"strict_contiguity"``.
+        """
+        return self._with("strategy", name)
+
+    def select(self, name: str) -> Builder:
+        """Choose among the matches that end in one event: ``"each"`` (as without), ``"first"``, ``"last"`` or
+        ``"cumulative"``.
+        """
+        return self._with("select", name)
+
+    def consume(self, name: str) -> Builder:
+        """Say whether events of a reported match may be used again (``"zero"``, as without) or not (``"consumed"``)."""
+        return self._with("consume", name)
+
+    def limit(self, count: int) -> Builder:
+        """Report at most ``count`` matches of each explicit window, ``LIMIT k PER WINDOW``."""
+        return self._with("limit", whole(count, "limit()"))
+
+    def after_match(self, skip: str) -> Builder:
+        """Say what a match drops: ``"no skip"`` (as without), ``"skip to next"`` or ``"skip past last"``."""
+        return self._with("after_match", skip)
+
+    def weight(self, weight: float) -> Builder:
+        """Set the query's weight among several, 1 as without."""
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise ValidationError(f"found {weight!r} in weight(), expected a number")
+        return self._with("weight", float(weight))
+
+    def _with(self, policy: str, value: object) -> Builder:
+        value = value.lower() if isinstance(value, str) else value
+        return replace(self, policies=tuple({**dict(self.policies), policy: value}.items()))
 
     def partition_by(self, *names: str) -> Builder:
         """Match inside each partition by these attributes only."""
@@ -237,12 +318,20 @@ class Builder:
         ValidationError
             No window, unknown names, operands of the wrong type, …
         """
-        if self.window is None:
+        if self.extent is None:
             raise ValidationError(
-                'every query needs a window; add .within("5min"), .within(events=100) or .within(None)'
+                'every query needs a window; add .within("5min"), .within(events=100), .within(None) or '
+                ".window(opens=…, closes=…)"
             )
         query = ast.Query(
-            self.name, self.pattern, self.window, self.condition, self.partition, self.output, schema=self.schema
+            self.name,
+            self.pattern,
+            self.extent,
+            self.condition,
+            self.partition,
+            self.output,
+            **dict(self.policies),
+            schema=self.schema,
         )
         try:
             return check(query)

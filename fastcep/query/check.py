@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
+from fastcep.query.check_condition import check_condition, negated_mentions, refuse_lists
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
+from fastcep.query.check_policies import check_policies
+from fastcep.query.check_window import check_window
 from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.query.printer import expression_text
 from fastcep.query.source import Problem, Spans, suggest
@@ -21,7 +23,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     query
         A query as parsed or built.
     spans
-        Where the names of its pattern and keys stand, if it was parsed.
+        Where its names and what its clauses say stand, if it was parsed.
 
     Returns
     -------
@@ -40,12 +42,13 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     scope = Scope.of(query)
     if query.where is not None:
         _check_where(query, query.where, scope)
-    _check_window(query.window)
+    check_window(query, spans)
     for position, name in enumerate(query.partition):
         place = spans.partition[position] if spans.partition else None
         _check_key(name, query, "PARTITION BY", place)
         if name in query.partition[:position]:
             raise Problem(f"PARTITION BY names '{name}' twice; keep one", place)
+    check_policies(query, spans)
     _check_returns(query, scope)
     return query
 
@@ -58,54 +61,7 @@ def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
                 if name in conjunct.names[:position]:
                     raise Problem(f"[…] names '{name}' twice; keep one", conjunct)
             continue
-        _refuse_lists(conjunct)
-        dtype = type_of(conjunct, scope)
-        if dtype not in ("bool", "null"):
-            raise Problem(
-                f"WHERE needs conditions, but {expression_text(conjunct)} is of type {dtype}; "
-                f"compare it, as in {expression_text(conjunct)} = …",
-                conjunct,
-            )
-        _refuse_two_negated(conjunct, scope)
-
-
-def _negated(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
-    """The mentions of negated variables, once for each of these."""
-    found = {
-        part.leaf: part
-        for part in ast.walk(expression)
-        if isinstance(part, ast.Attribute) and scope.leaves[part.variable, part.inner].negated
-    }
-    return list(found.values())
-
-
-def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
-    mentions = _negated(conjunct, scope)
-    if len(mentions) > 1:
-        one, other = (expression_text(mention) for mention in mentions[:2])
-        raise Problem(
-            f"{one} and {other} are of two negated variables, and a condition can speak of one only, as neither is "
-            "in the match; write a condition for each, joined by AND",
-            mentions[1],
-        )
-
-
-def _refuse_lists(expression: ast.Expr) -> None:
-    for part in ast.walk(expression):
-        if isinstance(part, ast.SameAttributes):
-            raise Problem(
-                "[…] stands only as a condition of its own among the ANDs of WHERE, not inside OR, NOT or others", part
-            )
-        if isinstance(part, ast.AttributeList):
-            text = expression_text(part)
-            raise Problem(f"the list {text} stands only in an aggregate such as MAX({text}), or alone in RETURN", part)
-
-
-def _check_window(window: ast.Window) -> None:
-    if isinstance(window, ast.CountWindow) and not 1 <= window.events <= INT64_MAX:
-        raise Problem(f"WITHIN {window.events} EVENTS is no window; expected at least 1", window)
-    if isinstance(window, ast.TimeWindow) and not 0 <= window.nanoseconds <= INT64_MAX:
-        raise Problem(f"WITHIN {window.nanoseconds} ns is no window; expected 0 to {INT64_MAX} ns", window)
+        check_condition(conjunct, scope)
 
 
 def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None) -> None:
@@ -138,7 +94,7 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
     for item in query.returns:
         expression = item.expression
         if not isinstance(expression, ast.AttributeList):
-            _refuse_lists(expression)
+            refuse_lists(expression)
         for part in ast.walk(expression):
             if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
                 x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
@@ -147,7 +103,7 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
                     part,
                 )
         type_of(expression, scope)
-        for mention in _negated(expression, scope):
+        for mention in negated_mentions(expression, scope):
             raise Problem(
                 f"RETURN has no {expression_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
                 "leave it out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fastcep.events.units import INT64_MAX, format_duration
@@ -14,7 +15,7 @@ from fastcep.query.types import BUILTINS, attribute_dtypes
 if TYPE_CHECKING:
     from fastcep.events import Schema
 
-__all__ = ["MAX_MEMBERS", "OUTPUT_COLUMNS", "check_pattern"]
+__all__ = ["MAX_MEMBERS", "OUTPUT_COLUMNS", "check_name", "check_pattern", "check_types"]
 
 MAX_MEMBERS = 64
 MAX_STATES = 1024
@@ -75,7 +76,7 @@ def _check_nesting(
         _check_in_group(pattern, group)
     match pattern:
         case ast.Member() | ast.Group():
-            _check_bounds(pattern)
+            _check_bounds(pattern, spans)
         case ast.Negation() if not isinstance(parent, ast.Sequence):
             raise Problem(
                 f"NEG stands only in a SEQ, between its neighbours, not as a part of {_keyword(parent)}; "
@@ -83,7 +84,7 @@ def _check_nesting(
                 pattern,
             )
         case ast.Sequence():
-            _check_sequence(pattern, query, parent)
+            _check_sequence(pattern, query, spans, parent)
         case ast.Conjunction() | ast.Disjunction() if not pattern.members:
             word = _keyword(pattern)
             raise Problem(f"{word}() has no part; expected at least one, such as {word}(A a, B b)", pattern)
@@ -144,7 +145,7 @@ def _need_events(part: ast.Pattern, what: str) -> None:
         )
 
 
-def _check_sequence(pattern: ast.Sequence, query: ast.Query, parent: ast.Pattern | None) -> None:
+def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, parent: ast.Pattern | None) -> None:
     parts = pattern.members
     if not parts:
         raise Problem("SEQ() has no member; expected at least one, such as SEQ(A a, B b)", pattern)
@@ -156,6 +157,12 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, parent: ast.Pattern
         for side, neighbours in (("before", parts[:number]), ("after", parts[number + 1 :])):
             if all(map(is_nullable, neighbours)):
                 _check_edge(part, side, neighbours, query, parent)
+        if number in pattern.adjacent:
+            raise Problem(
+                f"NEXT cannot stand before {pattern_text(part)}, which binds no event; write it before the member "
+                "that is to come next, as in SEQ(A a, NEXT B b)",
+                spans.of(pattern, "next", number),
+            )
 
 
 def _check_edge(
@@ -171,10 +178,10 @@ def _check_edge(
             f"add a member {side} it that must come, or move it to the outermost SEQ",
             part,
         )
-    if not isinstance(query.window, ast.TimeWindow):
+    if not isinstance(query.window, ast.TimeWindow | ast.ExplicitWindow):
         raise Problem(
-            f"{found}, so it {_ENDS[side]} with the window, which must be a time; write WITHIN 5min, "
-            f"or add a member {side} it that must come",
+            f"{found}, so it {_ENDS[side]} with the window, which must be a time or explicit; write WITHIN 5min or "
+            f"WINDOW OPEN … CLOSE …, or add a member {side} it that must come",
             part,
         )
 
@@ -204,6 +211,10 @@ def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
                 f"{pattern_text(ast.Member(member.types, member.variable))}, or several events of one variable "
                 f"as ANY(n, T {member.variable}[])",
                 member,
+            )
+        if member.consecutive:
+            raise Problem(
+                f"ANY has no CONSECUTIVE; write SEQ({pattern_text(member)}) for events that follow each other", member
             )
     if not several:
         if count > len(members):
@@ -243,7 +254,8 @@ def _check_periodic(pattern: ast.Periodic, query: ast.Query, spans: Spans, paren
             f"PERIODIC every {format_duration(pattern.nanoseconds)} has no next tick; expected at least 1ns", place
         )
     if not isinstance(query.window, ast.TimeWindow):
-        raise Problem("PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h", pattern)
+        instead = " instead of WINDOW" if isinstance(query.window, ast.ExplicitWindow) else ""
+        raise Problem(f"PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h{instead}", pattern)
     ticks = query.window.nanoseconds // pattern.nanoseconds
     if ticks > MAX_TICKS:
         raise Problem(
@@ -262,11 +274,7 @@ def _check_names(query: ast.Query, leaves: tuple[Leaf, ...], spans: Spans) -> No
     columns = {leaf.name: leaf for leaf in leaves if leaf.group is not None}
     for leaf in leaves:
         member = leaf.member
-        for position, name in enumerate(member.types):
-            place = spans.of(member, "type", position)
-            _check_type(name, query.schema, place)
-            if name in member.types[:position]:
-                raise Problem(f"the union names '{name}' twice; keep one", place)
+        check_types(member, query.schema, spans)
         place = spans.of(member, "variable")
         _check_variable(member.variable, seen, place)
         if not leaf.negated and leaf.name in OUTPUT_COLUMNS:
@@ -284,26 +292,44 @@ def _check_names(query: ast.Query, leaves: tuple[Leaf, ...], spans: Spans) -> No
         seen.add(group.variable)
 
 
-def _check_type(name: str, schema: Schema, place: ast.Span | None) -> None:
-    if name not in schema.type_names:
-        raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared are')}", place)
+def check_types(part: ast.Member | ast.Bound, schema: Schema, spans: Spans) -> None:
+    """Check the event types of a variable."""
+    for position, name in enumerate(part.types):
+        place = spans.of(part, "type", position)
+        if name not in schema.type_names:
+            raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared are')}", place)
+        if name in part.types[:position]:
+            raise Problem(f"the union names '{name}' twice; keep one", place)
 
 
-def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
+def check_name(name: str, place: ast.Span | None) -> None:
+    """Check that a variable may be called so."""
     if name == "i":
         raise Problem("'i' is no name for a variable, because it is the index in x[i]; choose another", place)
     if not name:
         raise Problem("a variable's name cannot be empty", place)
+
+
+def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
+    check_name(name, place)
     if name in seen:
         raise Problem(f"variable '{name}' stands twice in the pattern; give each member its own", place)
 
 
-def _check_bounds(part: ast.Member | ast.Group) -> None:
+def _check_bounds(part: ast.Member | ast.Group, spans: Spans) -> None:
     low, high = part.minimum, part.maximum
     if high is not None and (high < 1 or low > high or high > INT64_MAX):
         raise Problem(f"{{{low},{high}}} is no quantifier; expected 0 <= m <= n and n >= 1", part)
     if not 0 <= low <= INT64_MAX or (not part.repeated and (high != 1 or low > 1)):
         raise Problem(f"{{{low},{high}}} does not fit {part.variable}", part)
+    if part.consecutive and (not part.repeated or high == 1):
+        several = replace(part, minimum=1, maximum=None, repeated=True)
+        what = "event" if isinstance(part, ast.Member) else "round"
+        raise Problem(
+            f"CONSECUTIVE is between several {what}s, and {part.variable} holds one at most; "
+            f"write {pattern_text(several)}, or NEXT before it for what lies before it",
+            spans.of(part, "consecutive"),
+        )
 
 
 def _check_distinct(pattern: ast.AnyOf, name: str, schema: Schema, spans: Spans) -> None:

@@ -65,8 +65,6 @@ def parse_document(text: str, filename: str | None = None) -> Document:
     ------
     ParseError
         The text is wrong, or the schema that it declares.
-    NotYetError
-        A query uses what this version does not answer yet.
     """
     source = Source(text, filename)
     try:

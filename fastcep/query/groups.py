@@ -94,6 +94,10 @@ class RepeatedGroup(_Grouped):
         """The last round."""
         return self[last]
 
+    def consecutive(self) -> RepeatedGroup:
+        """Let nothing lie between a round and the next, ``(pattern)+ g[] CONSECUTIVE``; see `Repeated.consecutive`."""
+        return RepeatedGroup(self._schema, replace(self._pattern, consecutive=True))
+
     def count(self) -> Term:
         """Count the rounds."""
         return Term(ast.Aggregate("COUNT", self._pattern.variable))

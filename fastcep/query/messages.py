@@ -9,7 +9,7 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from fastcep.errors import ParseError
-from fastcep.query.ast import Span
+from fastcep.query.ast import STRATEGIES, Span
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
 
@@ -29,13 +29,21 @@ _CLAUSES = {
     "_RETURN",
 }  # fmt: skip
 
-_KEYWORDS = {key.lstrip("_") for key in _CLAUSES} | {"AND", "OR"}
+_KEYWORDS = {key.lstrip("_") for key in _CLAUSES} | {"AND", "OR", "CLOSE"}
 _PATTERNS = ("SEQ", "AND", "OR", "ANY", "APERIODIC", "PERIODIC")
 # What other languages call the operators.
 _SYNONYMS = {
     "SEQUENCE": "SEQ", "FOLLOWS": "SEQ", "ALL": "AND", "BOTH": "AND", "EITHER": "OR", "ONE": "OR", "SOME": "ANY",
     "NOT": "NEG", "NO": "NEG", "NEGATION": "NEG", "NEGATE": "NEG", "WITHOUT": "NEG", "EXCEPT": "NEG",
 }  # fmt: skip
+# What other languages call the windows that overlap or follow each other.
+_WINDOW_WORDS = {
+    "SLIDE", "SLIDING", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "ADVANCE", "STEP", "SESSION", "EVERY", "OPEN", "CLOSE",
+}  # fmt: skip
+_SKIP_WORDS = {"_MATCH", "_NO", "_SKIP", "_TO", "_NEXT", "_PAST", "_LAST"}
+_WINDOW_FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
+_SELECT_FORMS = "SELECT is each, first, last or cumulative; columns of the output are RETURN a.v"
+_CLOSE_FORMS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
 _THREE_PARTS = {"APERIODIC": "APERIODIC(A a, B b, C c)", "PERIODIC": "PERIODIC(A a, 5min, C c)"}
 _QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
 
@@ -46,7 +54,8 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
         token = error.token
         expected = set(error.accepts or error.expected)
         if token.type == "$END":
-            return source.error(f"the text ends too early{_expected(expected)}", source.end())
+            hint = _clause_hint(token, expected, source.text)
+            return source.error(f"the text ends too early{_expected(expected)}{hint}", source.end())
         return source.error(
             f"unexpected {_found(token)}{_expected(expected)}{_hint(token, expected, source)}", span_of(token)
         )
@@ -100,6 +109,9 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
         return hint
     if token.type in ("EQUAL", "COMPARISON") and not expected & {"EQUAL", "COMPARISON"} and "_AND" in expected:
         return "; comparisons do not chain: write a < b AND b < c"
+    hint = _clause_hint(token, expected, source.text[: token.start_pos])
+    if hint:
+        return hint
     before = re.findall(r"\w+", source.text[: token.start_pos])[-1:]
     if before and expected == {"LPAR"}:
         name = before[0]
@@ -108,12 +120,51 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
     if before and before[0].upper() in _KEYWORDS and "DOT" in expected:
         # Where a value is due every word is a name, so a forgotten value shows only behind the next keyword.
         return f"; is something missing before {before[0].upper()}?"
-    if expected == {"_EVENTS"}:
-        return "; a time has the unit ns, us, ms, s, min, h or d, as in WITHIN 5min"
     if token.type == "NAME":
         words = sorted(key.lstrip("_") for key in expected if key.startswith("_"))
         close = suggest(str(token), words)
         return close if "did you mean" in close else ""
+    return ""
+
+
+def _clause_hint(token: Token, expected: set[str], before: str) -> str:
+    """Name what was meant in the clauses from WITHIN to RETURN; empty if nothing is known."""
+    word, expected = str(token).upper(), expected - {"QUOTED"}
+    if not expected:
+        return ""
+    if expected == {"_EVENTS"}:
+        return "; a time has the unit ns, us, ms, s, min, h or d, as in 5min"
+    if expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES) or (
+        word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
+    ):  # fmt: skip
+        return "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
+    if expected in ({"_PER"}, {"_WINDOW"}):
+        return "; write LIMIT 3 PER WINDOW"
+    if expected <= {"_OPEN", "_EVERY", "_ON"}:
+        return f"; as in {_WINDOW_FORMS}"
+    if expected <= {"_AFTER", "_ON"}:
+        return f"; as in {_CLOSE_FORMS}"
+    # Where a name is due every word is one, so a forgotten name shows only behind the next keyword.
+    behind = "" if expected == {"NAME"} else rf"\s+({'|'.join(sorted(_KEYWORDS - {'AND', 'OR'}))})"
+    if re.search(rf"\b(OPEN|CLOSE)\s+ON\s+(\w+|\([^()]*\)){behind}\s*$", before, re.IGNORECASE):
+        return "; the event has a name, as in OPEN ON A o"
+    if "_CLOSE" in expected and re.search(r"\bCLOSE\s*$", before, re.IGNORECASE):
+        return "; is something missing before CLOSE?"
+    if "_CLOSE" in expected and token.type in {*_CLAUSES, "NAME", "$END"}:
+        return f"; a window has an end, too, as in {_CLOSE_FORMS}"
+    if expected == {"NAME"} and re.search(r"\bSELECT\s*$", before, re.IGNORECASE):
+        return f"; {_SELECT_FORMS}"
+    if not expected >= _CLAUSES:
+        return ""
+    if word in _WINDOW_WORDS:
+        return f"; did you mean {_WINDOW_FORMS}?"
+    if word == "GROUP":
+        return "; did you mean PARTITION BY?"
+    said = re.findall(r"\b(STRATEGY|SELECT)\s+(\w+)\s*$", before, re.IGNORECASE)
+    if said and said[0][0].upper() == "SELECT" and token.type in ("DOT", "COMMA", "LPAR"):
+        return f"; {_SELECT_FORMS}"
+    if said and said[0][0].upper() == "STRATEGY" and said[0][1].lower() not in STRATEGIES:
+        return f"; the strategies are {', '.join(STRATEGIES)}"
     return ""
 
 
@@ -158,6 +209,12 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
         return f"; the bracket of {operator}( is not closed"
     if ("_CONSECUTIVE" in expected or expected <= {"RPAR", "COMMA"}) and kind in ("_AND", "_OR"):
         return f"; in a pattern write {kind[1:]}(A a, B b)"
+    if words and words[-1].upper() == "CONSECUTIVE" and (kind == "NAME" or kind in _QUANTIFIERS):
+        return "; CONSECUTIVE stands behind the variable, as in B+ b[] CONSECUTIVE"
+    if "_CONSECUTIVE" in expected and kind == "_NEXT":
+        return "; is a comma missing?"
+    if operator == "ANY" and kind == "_CONSECUTIVE":
+        return "; ANY binds its events in any order; one after the other is SEQ(A{3,3} a[] CONSECUTIVE)"
     if "_CONSECUTIVE" in expected and kind == "MINUS":
         return "; one after the other is written SEQ(A a, B b)"
     if "_CONSECUTIVE" in expected and kind == "NAME":

@@ -73,6 +73,7 @@ def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | Non
         raw.where,
         raw.partition,
         raw.returns,
+        **raw.choices,
         schema=schema,
         text=source.text[raw.span.start : raw.span.end],
         span=raw.span,
@@ -108,8 +109,6 @@ def parse(
     ------
     ParseError
         The text is wrong; the error shows where, what was expected and the closest known name.
-    NotYetError
-        The query uses what this version does not answer yet.
     """
     if schema is None:
         from fastcep.query.document import parse_document

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from fastcep.query import ast
 
-__all__ = ["Leaf", "count_states", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns"]
+__all__ = [
+    "Leaf", "count_states", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns",
+    "trailing_negation", "variables_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,24 @@ def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
     """All groups in the order written."""
     own = (pattern,) if isinstance(pattern, ast.Group) else ()
     return own + tuple(group for part in sub_patterns(pattern) for group in groups_of(part))
+
+
+def variables_of(pattern: ast.Pattern) -> frozenset[str]:
+    """All names that a pattern gives: of variables, negated and inner ones too, and of groups."""
+    names = [leaf.member.variable for leaf in leaves_of(pattern)]
+    return frozenset(names + [group.variable for group in groups_of(pattern)])
+
+
+def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
+    """The first NEG behind which a match may bind nothing, so that it waits for the end of the window; None if none.
+
+    Only the outermost SEQ may have one.
+    """
+    members = pattern.members if isinstance(pattern, ast.Sequence) else ()
+    for number, part in enumerate(members):
+        if isinstance(part, ast.Negation) and all(map(is_nullable, members[number + 1 :])):
+            return part
+    return None
 
 
 def count_states(pattern: ast.Pattern) -> int:

@@ -7,7 +7,9 @@ import re
 from fastcep.events.units import format_duration
 from fastcep.query import ast
 
-__all__ = ["KEYWORDS", "expression_text", "name_text", "pattern_text", "string_text", "to_text"]
+__all__ = [
+    "KEYWORDS", "bound_text", "expression_text", "name_text", "pattern_text", "string_text", "to_text", "window_text",
+]  # fmt: skip
 
 # Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
 KEYWORDS = frozenset(
@@ -149,9 +151,10 @@ def to_text(query: ast.Query) -> str:
     ]
     if query.where is not None:
         lines.append("WHERE " + "\n  AND ".join(_spine(query.where)))
-    lines.append(f"WITHIN {_window(query.window)}")
+    lines.append(window_text(query.window))
     if query.partition:
         lines.append(f"PARTITION BY {', '.join(map(name_text, query.partition))}")
+    lines += _policies(query)
     if query.returns:
         lines.append(f"RETURN {', '.join(map(_return_item, query.returns))}")
     return "\n".join(lines) + "\n"
@@ -171,11 +174,13 @@ def pattern_text(pattern: ast.Pattern) -> str:
     """Canonical text of a pattern or a part of one."""
     match pattern:
         case ast.Member():
-            return f"{_types(pattern.types)}{_bounds(pattern)} {_variable(pattern)}"
+            return f"{_types(pattern.types)}{_repeats(pattern)}"
         case ast.Negation():
             return f"NEG {_types(pattern.types)} {name_text(pattern.variable)}"
         case ast.Sequence():
-            return f"SEQ({_parts(pattern.members)})"
+            next_or_not = ("NEXT " if place in pattern.adjacent else "" for place in range(len(pattern.members)))
+            parts = [word + pattern_text(part) for word, part in zip(next_or_not, pattern.members, strict=True)]
+            return f"SEQ({', '.join(parts)})"
         case ast.Conjunction():
             return f"AND({_parts(pattern.members)})"
         case ast.Disjunction():
@@ -185,7 +190,7 @@ def pattern_text(pattern: ast.Pattern) -> str:
             distinct = "" if pattern.distinct is None else f" DISTINCT {name_text(pattern.distinct)}"
             return f"ANY({pattern.count}, {members}{distinct})"
         case ast.Group():
-            return f"({pattern_text(pattern.pattern)}){_bounds(pattern)} {_variable(pattern)}"
+            return f"({pattern_text(pattern.pattern)}){_repeats(pattern)}"
         case ast.Aperiodic():
             return f"APERIODIC({_parts((pattern.opening, pattern.body, pattern.closing))})"
         case ast.Periodic():
@@ -207,6 +212,10 @@ def _variable(part: ast.Member | ast.Group) -> str:
     return f"{name_text(part.variable)}{'[]' if part.repeated else ''}"
 
 
+def _repeats(part: ast.Member | ast.Group) -> str:
+    return f"{_bounds(part)} {_variable(part)}{' CONSECUTIVE' if part.consecutive else ''}"
+
+
 def _bounds(part: ast.Member | ast.Group) -> str:
     if not part.repeated:
         return "?" if part.minimum == 0 else ""
@@ -215,13 +224,43 @@ def _bounds(part: ast.Member | ast.Group) -> str:
     return f"{{{part.minimum},{'' if part.maximum is None else part.maximum}}}"
 
 
-def _window(window: ast.Window) -> str:
+def window_text(window: ast.Window) -> str:
+    """Canonical text of a window, the whole clause."""
     match window:
         case ast.TimeWindow():
-            return format_duration(window.nanoseconds)
+            return f"WITHIN {format_duration(window.nanoseconds)}"
         case ast.CountWindow():
-            return f"{window.events} EVENTS"
-    return "UNBOUNDED"
+            return f"WITHIN {window.events} EVENTS"
+        case ast.ExplicitWindow(opening=opening, closing=closing):
+            return f"WINDOW {bound_text(opening, 'OPEN ON', 'EVERY')} {bound_text(closing, 'CLOSE ON', 'CLOSE AFTER')}"
+    return "WITHIN UNBOUNDED"
+
+
+def bound_text(bound: ast.Bound, event: str, extent: str) -> str:
+    """Text of what opens or closes a window, behind ``event`` if it is one, else behind ``extent``."""
+    if bound.events is not None:
+        return f"{extent} {bound.events} EVENTS"
+    if bound.nanoseconds is not None:
+        return f"{extent} {format_duration(bound.nanoseconds)}"
+    where = "" if bound.where is None else f" WHERE {expression_text(bound.where)}"
+    return f"{event} {_types(bound.types)} {name_text(bound.variable)}{where}"
+
+
+def _policies(query: ast.Query) -> list[str]:
+    """The clauses from STRATEGY to WEIGHT that say more than is meant without them."""
+    words = [
+        ("STRATEGY", query.strategy, ast.STRATEGIES),
+        ("SELECT", query.select, ast.SELECTIONS),
+        ("CONSUME", query.consume, ast.CONSUMPTIONS),
+    ]
+    lines = [f"{clause} {chosen}" for clause, chosen, known in words if chosen != known[0]]
+    if query.limit is not None:
+        lines.append(f"LIMIT {query.limit} PER WINDOW")
+    if query.after_match != ast.AFTER_MATCH[0]:
+        lines.append(f"AFTER MATCH {query.after_match.upper()}")
+    if query.weight != 1:
+        lines.append(f"WEIGHT {repr(float(query.weight)).removesuffix('.0')}")
+    return lines
 
 
 def _return_item(item: ast.ReturnItem) -> str:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fastcep.errors import NotYetError, ParseError
+from fastcep.errors import ParseError
 from fastcep.query.ast import Node, Span
 
 __all__ = ["Problem", "Source", "Spans", "suggest"]
@@ -38,17 +38,8 @@ class Source:
 
     def error(self, message: str, span: Span | None) -> ParseError:
         """Give the error for ``span``; without one it points at the start of the text."""
-        return self._error(ParseError, message, span)
-
-    def not_yet(self, feature: str, span: Span | None) -> NotYetError:
-        """Give the error for a part of the language that is not answered yet."""
-        error = self._error(NotYetError, f"{feature} is not available yet", span)
-        assert isinstance(error, NotYetError)
-        return error
-
-    def _error(self, kind: type[ParseError], message: str, span: Span | None) -> ParseError:
         span = span or Span(0, 0, 1, 1)
-        return kind(message, self.text, span.line, span.column, span.end - span.start, self.filename)
+        return ParseError(message, self.text, span.line, span.column, span.end - span.start, self.filename)
 
     def end(self) -> Span:
         """Give the place just behind the last character that is no white space."""
@@ -64,13 +55,17 @@ class Spans:
     Attributes
     ----------
     parts
-        By the span of a pattern, the part (``"type"``, ``"variable"``, ``"count"``, …) and its number.
+        By the span of a pattern or a window's bound, the part (``"type"``, ``"variable"``, ``"count"``, …) and its
+        number.
     partition
         The names of PARTITION BY.
+    clauses
+        What the other clauses say, by the name of the query's field: ``"strategy"``, ``"limit"``, ``"returns"``, …
     """
 
     parts: Mapping[tuple[Span, str, int], Span] = field(default_factory=dict)
     partition: tuple[Span, ...] = ()
+    clauses: Mapping[str, Span] = field(default_factory=dict)
 
     def of(self, node: Node, part: str, number: int = 0) -> Span | None:
         """Give the place of a part of ``node``; of the whole of it if the part's own is not known."""

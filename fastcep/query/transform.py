@@ -1,18 +1,18 @@
-"""Syntax tree of a query to AST, before names are resolved; what is not answered yet is refused here."""
+"""Syntax tree of a query to AST, before names are resolved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from lark import Tree
+from lark import Token, Tree
 
 from fastcep.query import ast
 from fastcep.query.expressions import ExpressionReader
 from fastcep.query.printer import expression_text
 from fastcep.query.source import Source, Spans
 from fastcep.query.transform_pattern import PatternReader
-from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
+from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of
 
 __all__ = ["RawQuery", "read_query"]
 
@@ -20,8 +20,8 @@ __all__ = ["RawQuery", "read_query"]
 CLAUSES = {
     "where": "WHERE", "within_time": "WITHIN", "within_events": "WITHIN", "within_unbounded": "WITHIN",
     "window": "WINDOW", "partition": "PARTITION BY", "strategy": "STRATEGY", "select": "SELECT",
-    "consume": "CONSUME", "limit": "LIMIT", "after_no_skip": "AFTER MATCH", "after_skip": "AFTER MATCH",
-    "weight": "WEIGHT", "return": "RETURN",
+    "consume": "CONSUME", "limit": "LIMIT", "after_no_skip": "AFTER MATCH", "after_to_next": "AFTER MATCH",
+    "after_past_last": "AFTER MATCH", "weight": "WEIGHT", "return": "RETURN",
 }  # fmt: skip
 ORDER = list(dict.fromkeys(CLAUSES.values()))
 _RANK = {keyword: ORDER.index("WITHIN" if keyword == "WINDOW" else keyword) for keyword in ORDER}
@@ -29,20 +29,18 @@ ORDER_TEXT = (
     "PATTERN, WHERE, WITHIN or WINDOW, PARTITION BY, STRATEGY, SELECT, CONSUME, LIMIT, AFTER MATCH, WEIGHT, RETURN"
 )
 
-# Choices that have a default which is answered, and others that are not yet.
-CHOICES = {
-    "strategy": ("skip_till_any", ("skip_till_next", "partition_contiguity", "strict_contiguity")),
-    "select": ("each", ("first", "last", "cumulative")),
-    "consume": ("zero", ("consumed",)),
-}
-LATER_CLAUSES = {
-    "window": "WINDOW", "limit": "LIMIT … PER WINDOW", "after_skip": "AFTER MATCH SKIP", "weight": "WEIGHT",
+_WORDS = {"strategy": ast.STRATEGIES, "select": ast.SELECTIONS, "consume": ast.CONSUMPTIONS}
+_AFTER_MATCH = {
+    "after_no_skip": "no skip", "after_to_next": "skip to next", "after_past_last": "skip past last",
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class RawQuery:
-    """The parts of a query whose names are not resolved yet."""
+    """The parts of a query whose names are not resolved yet.
+
+    ``choices`` holds what the clauses from STRATEGY to WEIGHT say, by the field of `ast.Query`.
+    """
 
     name: str | None
     pattern: ast.Pattern
@@ -51,6 +49,7 @@ class RawQuery:
     where: ast.Expr | None = None
     window: ast.Window | None = None
     partition: tuple[str, ...] = ()
+    choices: dict[str, Any] = field(default_factory=dict)
     returns: tuple[ast.ReturnItem, ...] = ()
     spans: Spans = field(default_factory=Spans)
 
@@ -61,9 +60,7 @@ def read_query(tree: Branch, source: Source) -> RawQuery:
     Raises
     ------
     ParseError
-        A clause is out of order or double, a quantifier or literal is wrong, WITHIN is missing.
-    NotYetError
-        The query uses what this version does not answer yet.
+        A clause is out of order or double, a quantifier or literal is wrong, the window is missing.
     """
     name = tree.children[0] if tree.data == "named_query" else None
     body = tree.children[-1]
@@ -78,17 +75,17 @@ def read_query(tree: Branch, source: Source) -> RawQuery:
     )
     clauses = [child for child in body.children[1:] if isinstance(child, Tree)]
     _check_order(clauses, source)
-    partition_spans: tuple[ast.Span, ...] = ()
+    reader = _ClauseReader(raw, source, patterns.parts)
     for clause in clauses:
-        if clause.data == "partition":
-            partition_spans = tuple(span_of(child) for child in clause.children)
-        _read_clause(raw, clause, source)
+        reader.read(clause)
     if raw.window is None:
         place = raw.where.span if raw.where is not None and raw.where.span is not None else pattern.span
         raise source.error(
-            "every query needs a window; add WITHIN 5min, WITHIN 100 EVENTS or WITHIN UNBOUNDED after WHERE", place
+            "every query needs a window; add WITHIN 5min, WITHIN 100 EVENTS, WITHIN UNBOUNDED or "
+            "WINDOW OPEN … CLOSE … after WHERE",
+            place,
         )
-    raw.spans = Spans(patterns.parts, partition_spans)
+    raw.spans = Spans(patterns.parts, reader.partition, reader.clauses)
     return raw
 
 
@@ -107,48 +104,85 @@ def _check_order(clauses: list[Branch], source: Source) -> None:
         before = keyword
 
 
-def _read_clause(raw: RawQuery, clause: Branch, source: Source) -> None:
-    span = span_of(clause)
-    if clause.data in LATER_CLAUSES:
-        raise source.not_yet(LATER_CLAUSES[clause.data], span)
-    if clause.data in CHOICES:
-        _check_choice(clause, source)
-    elif clause.data == "where":
-        raw.where = ExpressionReader(source).read(clause.children[0])
-    elif clause.data == "partition":
-        raw.partition = tuple(name_of(child) for child in leaves(clause))
-    elif clause.data == "return":
-        raw.returns = tuple(_return_item(item, source) for item in clause.children)
-    elif clause.data.startswith("within"):
-        raw.window = _within(clause, span, source)
+class _ClauseReader:
+    """Reads clauses into ``raw``; ``parts`` is where it notes the places of a window's names and numbers."""
 
+    def __init__(self, raw: RawQuery, source: Source, parts: dict[tuple[ast.Span, str, int], ast.Span]) -> None:
+        self._raw = raw
+        self._source = source
+        self._parts = parts
+        self.partition: tuple[ast.Span, ...] = ()
+        self.clauses: dict[str, ast.Span] = {}
 
-def _check_choice(clause: Branch, source: Source) -> None:
-    token = leaves(clause)[0]
-    default, later = CHOICES[clause.data]
-    chosen = name_of(token).lower()
-    if chosen in later:
-        raise source.not_yet(f"{CLAUSES[clause.data]} {chosen}", span_of(token))
-    if chosen != default:
-        raise source.error(
-            f"unknown {clause.data} {text_of(token)!r}; expected {', '.join((default, *later))}", span_of(token)
+    def read(self, clause: Branch) -> None:
+        raw, kind, span = self._raw, clause.data, span_of(clause)
+        if kind == "where":
+            raw.where = self._expression(clause.children[0])
+        elif kind == "window":
+            opening, closing = map(self._bound, clause.children)
+            raw.window = ast.ExplicitWindow(opening, closing, span=span)
+        elif kind == "partition":
+            self.partition = tuple(map(span_of, clause.children))
+            raw.partition = tuple(map(name_of, leaves(clause)))
+        elif kind == "return":
+            self.clauses["returns"] = span
+            raw.returns = tuple(map(self._return_item, clause.children))
+        elif kind.startswith("within"):
+            raw.window = self._within(clause, span)
+        else:
+            self._choice(clause, span)
+
+    def _expression(self, tree: Any) -> ast.Expr:
+        return ExpressionReader(self._source).read(tree)
+
+    def _choice(self, clause: Branch, span: ast.Span) -> None:
+        """Read a clause from STRATEGY to WEIGHT; whether there is such a choice is checked later."""
+        if clause.data in _AFTER_MATCH:
+            self.clauses["after_match"] = span
+            self._raw.choices["after_match"] = _AFTER_MATCH[clause.data]
+            return
+        (token,) = leaves(clause)
+        self.clauses[clause.data] = span_of(token)
+        value: str | int | float
+        if clause.data in _WORDS:
+            value = name_of(token)
+            value = value.lower() if value.lower() in _WORDS[clause.data] else value
+        else:
+            value = integer(token, self._source) if clause.data == "limit" else float(token)
+        self._raw.choices[clause.data] = value
+
+    def _bound(self, tree: Any) -> ast.Bound:
+        span = span_of(tree)
+        first = tree.children[0]
+        if isinstance(first, Token):
+            self._parts[span, "extent", 0] = span_of(first)
+            if first.type == "INT":
+                return ast.Bound(events=integer(first, self._source), span=span)
+            return ast.Bound(nanoseconds=duration(first, self._source), span=span)
+        variable, *where = tree.children[1:]
+        for number, name in enumerate(leaves(first)):
+            self._parts[span, "type", number] = span_of(name)
+        self._parts[span, "variable", 0] = span_of(variable)
+        return ast.Bound(
+            types=tuple(map(name_of, leaves(first))),
+            variable=name_of(variable),
+            where=self._expression(where[0]) if where else None,
+            span=span,
         )
 
+    def _within(self, clause: Branch, span: ast.Span) -> ast.Window:
+        if clause.data == "within_unbounded":
+            return ast.Unbounded(span=span)
+        token = leaves(clause)[0]
+        if clause.data == "within_events":
+            events = integer(token, self._source)
+            if events < 1:
+                raise self._source.error("WITHIN 0 EVENTS holds no event; expected at least 1", span_of(token))
+            return ast.CountWindow(events, span=span)
+        return ast.TimeWindow(duration(token, self._source), span=span)
 
-def _within(clause: Branch, span: ast.Span, source: Source) -> ast.Window:
-    if clause.data == "within_unbounded":
-        return ast.Unbounded(span=span)
-    token = leaves(clause)[0]
-    if clause.data == "within_events":
-        events = integer(token, source)
-        if events < 1:
-            raise source.error("WITHIN 0 EVENTS holds no event; expected at least 1", span_of(token))
-        return ast.CountWindow(events, span=span)
-    return ast.TimeWindow(duration(token, source), span=span)
-
-
-def _return_item(item: Any, source: Source) -> ast.ReturnItem:
-    expression = ExpressionReader(source).read(item.children[0])
-    alias = item.children[1] if len(item.children) > 1 else None
-    name = expression_text(expression) if alias is None else name_of(alias)
-    return ast.ReturnItem(expression, name, span=span_of(item if alias is None else alias))
+    def _return_item(self, item: Any) -> ast.ReturnItem:
+        expression = self._expression(item.children[0])
+        alias = item.children[1] if len(item.children) > 1 else None
+        name = expression_text(expression) if alias is None else name_of(alias)
+        return ast.ReturnItem(expression, name, span=span_of(item if alias is None else alias))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from lark import Token, Tree
@@ -12,8 +13,6 @@ from fastcep.query.source import Source
 from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
 
 __all__ = ["PatternReader"]
-
-LATER = {"next": "NEXT", "consecutive": "CONSECUTIVE"}
 
 
 class PatternReader:
@@ -37,8 +36,6 @@ class PatternReader:
     def read(self, tree: Any) -> ast.Pattern:
         """Read a pattern or a part of one; ParseError says what is wrong with it."""
         span = span_of(tree)
-        if tree.data in LATER:
-            raise self._source.not_yet(LATER[tree.data], span)
         make: Callable[[Any, ast.Span], ast.Pattern] = getattr(self, f"_{tree.data}")
         return make(tree.children, span)
 
@@ -49,7 +46,27 @@ class PatternReader:
     # ------------------------------------------------------------------ operators
 
     def _sequence(self, parts: Any, span: ast.Span) -> ast.Pattern:
-        return ast.Sequence(tuple(map(self.read, parts)), span=span)
+        members, adjacent = [], []
+        for place, part in enumerate(parts):
+            if part.data == "next":
+                adjacent.append(place)
+                self.parts[span, "next", place] = span_of(part)
+                part = part.children[0]
+            members.append(self.read(part))
+        return ast.Sequence(tuple(members), tuple(adjacent), span=span)
+
+    def _next(self, _: Any, span: ast.Span) -> ast.Pattern:
+        raise self._source.error(
+            "NEXT stands only before a member of a SEQ: what it binds first comes right after the members before it; "
+            "write SEQ(P p, NEXT Q q) there",
+            span,
+        )
+
+    def _consecutive(self, parts: Any, span: ast.Span) -> ast.Pattern:
+        part = self.read(parts[0])
+        assert isinstance(part, ast.Member | ast.Group) and part.span is not None
+        self.parts[part.span, "consecutive", 0] = span
+        return replace(part, consecutive=True)
 
     def _conjunction(self, parts: Any, span: ast.Span) -> ast.Pattern:
         return ast.Conjunction(tuple(map(self.read, parts)), span=span)

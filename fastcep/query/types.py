@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
@@ -25,20 +25,35 @@ _SHOWN = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The variables that an expression may mention, by `Leaf.key`, and the groups by name."""
+    """The variables that an expression may mention, by `Leaf.key`, and the groups by name.
+
+    ``elsewhere`` are names of the query that it may not mention, with what they are and why; ``listed`` begins the list
+    of the variables in a message.
+    """
 
     schema: Schema
     leaves: Mapping[tuple[str, str | None], Leaf]
     groups: Mapping[str, ast.Group]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    listed: str = "the pattern has"
 
     @staticmethod
     def of(query: ast.Query) -> Scope:
-        """The scope of a query's conditions."""
+        """The scope of the conditions and the output of a query's pattern."""
         return Scope(
             query.schema,
             {leaf.key: leaf for leaf in leaves_of(query.pattern)},
             {group.variable: group for group in groups_of(query.pattern)},
+            _window_variables(query.window),
         )
+
+
+def _window_variables(window: ast.Window) -> dict[str, str]:
+    if not isinstance(window, ast.ExplicitWindow):
+        return {}
+    why = "the event that {} the window, no variable of the pattern; only the conditions in WINDOW can mention it"
+    bounds = {"opens": window.opening, "closes": window.closing}
+    return {bound.variable: why.format(does) for does, bound in bounds.items() if bound.types}
 
 
 def attribute_dtypes(schema: Schema, types: tuple[str, ...]) -> dict[str, str]:
@@ -133,6 +148,8 @@ def _leaf(node: _Reference, scope: Scope) -> Leaf:
 def _unknown(node: _Reference, scope: Scope) -> Problem:
     """Say why no variable has the name that ``node`` gives."""
     x, inner = node.variable, node.inner
+    if x in scope.elsewhere:
+        return Problem(f"{x} is {scope.elsewhere[x]}", node)
     group = scope.groups.get(x)
     if group is not None:
         names = [name for owner, name in scope.leaves if owner == x and name is not None]
@@ -152,7 +169,7 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
                 mend = _spelled(node, leaf.group, x, node.name or "time")
                 return Problem(f"{x} is a variable of group {leaf.group.variable}; write {mend}", node)
     known = [name for name, below in scope.leaves if below is None] + list(scope.groups)
-    return Problem(f"unknown variable '{x}'{suggest(x, known, 'the pattern has')}", node)
+    return Problem(f"unknown variable '{x}'{suggest(x, known, scope.listed)}", node)
 
 
 def _without_function(node: _Reference) -> ast.Expr:

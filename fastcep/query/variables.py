@@ -224,6 +224,13 @@ class Repeated(ListTerms):
         """The last element."""
         return self[last]
 
+    def consecutive(self) -> Repeated:
+        """Let nothing lie between its elements, ``T+ x[] CONSECUTIVE``.
+
+        Nothing of the partition if the query has PARTITION BY, else nothing of the stream.
+        """
+        return type(self)(self._schema, replace(self._member, consecutive=True))
+
     def count(self, name: str | None = None) -> Term:
         """Count the elements, or those whose attribute is not null."""
         return Term(ast.Aggregate("COUNT", self._member.variable)) if name is None else self._aggregate("COUNT", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastcep.errors import NotYetError, ParseError
+from fastcep.errors import ParseError
 from fastcep.events import Schema
 from fastcep.query import parse
 
@@ -138,32 +138,6 @@ def test_syntax(text: str, message: str, marked: str, schema: Schema) -> None:
     found, underlined = refuse(text, schema)
     assert message in found
     assert underlined == marked
-
-
-@pytest.mark.parametrize(
-    ("text", "what", "marked"),
-    [
-        ("SEQ(A a, NEXT B b)" + W, "NEXT", "NEXT B b"),
-        ("SEQ(A a, B+ b[] CONSECUTIVE)" + W, "CONSECUTIVE", "B+ b[] CONSECUTIVE"),
-        ("SEQ(A a) WINDOW OPEN ON A o WHERE o.V > 1 CLOSE ON B c WHERE c.V = o.V RETURN a.V", "WINDOW",
-         "WINDOW OPEN ON A o WHERE o.V > 1 CLOSE ON B c WHERE c.V = o.V"),
-        ("SEQ(A a) WINDOW OPEN EVERY 5 EVENTS CLOSE AFTER 10 EVENTS", "WINDOW",
-         "WINDOW OPEN EVERY 5 EVENTS CLOSE AFTER 10 EVENTS"),
-        ("SEQ(A a) WITHIN 1ms STRATEGY skip_till_next", "STRATEGY skip_till_next", "skip_till_next"),
-        ("SEQ(A a) WITHIN 1ms STRATEGY STRICT_CONTIGUITY", "STRATEGY strict_contiguity", "STRICT_CONTIGUITY"),
-        ("SEQ(A a) WITHIN 1ms SELECT first", "SELECT first", "first"),
-        ("SEQ(A a) WITHIN 1ms CONSUME consumed", "CONSUME consumed", "consumed"),
-        ("SEQ(A a) WITHIN 1ms LIMIT 3 PER WINDOW", "LIMIT … PER WINDOW", "LIMIT 3 PER WINDOW"),
-        ("SEQ(A a) WITHIN 1ms AFTER MATCH SKIP TO NEXT", "AFTER MATCH SKIP", "AFTER MATCH SKIP TO NEXT"),
-        ("SEQ(A a) WITHIN 1ms AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP", "AFTER MATCH SKIP PAST LAST"),
-        ("SEQ(A a) WITHIN 1ms WEIGHT 2.5", "WEIGHT", "WEIGHT 2.5"),
-    ],
-)  # fmt: skip
-def test_not_yet(text: str, what: str, marked: str, schema: Schema) -> None:
-    with pytest.raises(NotYetError) as caught:
-        parse("PATTERN " + text, schema)
-    assert caught.value.message == f"{what} is not available yet"
-    assert refuse("PATTERN " + text, schema)[1] == marked
 
 
 def test_at_most_64_members(schema: Schema) -> None:

@@ -49,11 +49,11 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "nothing stands after NEG B y in its SEQ, which is not the whole pattern, so it is not said where it "
          "ends; add a member after it that must come, or move it to the outermost SEQ", "NEG B y"),
         ("SEQ(A a, NEG B b) WITHIN 5 EVENTS",
-         "nothing stands after NEG B b, so it ends with the window, which must be a time; write WITHIN 5min, or "
-         "add a member after it that must come", "NEG B b"),
+         "nothing stands after NEG B b, so it ends with the window, which must be a time or explicit; write WITHIN "
+         "5min or WINDOW OPEN … CLOSE …, or add a member after it that must come", "NEG B b"),
         ("SEQ(B? a, NEG B b, C c) WITHIN UNBOUNDED",
-         "all that stands before NEG B b may be empty, so it begins with the window, which must be a time; write "
-         "WITHIN 5min, or add a member before it that must come", "NEG B b"),
+         "all that stands before NEG B b may be empty, so it begins with the window, which must be a time or "
+         "explicit; write WITHIN 5min or WINDOW OPEN … CLOSE …, or add a member before it that must come", "NEG B b"),
         ("SEQ(NEG A a, NEG B b) WITHIN 1h",
          "SEQ of NEG alone can match no event; add a member that must come, as in SEQ(A a, …)",
          "SEQ(NEG A a, NEG B b)"),
@@ -306,7 +306,7 @@ def test_the_most_states(schema: Schema) -> None:
         ("SEQ(A a, B b WITHIN 1h", "the bracket of SEQ( is not closed", "WITHIN"),
         ("SEQ(A a, AND(B b, C c) WHERE a.V = 1 WITHIN 1h", "the bracket of SEQ( is not closed", "WHERE"),
         ("SEQ A a", 'write SEQ(…), or as a name, write "SEQ" in double quotes', "A"),
-        ("SEQ(A a) WITHIN 5 minutes", "a time has the unit ns, us, ms, s, min, h or d, as in WITHIN 5min", "minutes"),
+        ("SEQ(A a) WITHIN 5 minutes", "a time has the unit ns, us, ms, s, min, h or d, as in 5min", "minutes"),
         ("SEQ((SEQ(A a))+ g[]) WHERE SUM(g.a.V) > 1", "write SUM(g[].a.V)", "SUM(g.a.V)"),
         ("SEQ((SEQ(A a))+ g[]) WHERE COUNT(g) > 1", "write COUNT(g[])", "COUNT(g)"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import resources
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from fastcep.events import Schema
 from fastcep.query import Document, Query, ast, document_text, expression_text, parse, parse_document, to_text
 from fastcep.query.check import check
-from fastcep.query.patterns import groups_of, leaves_of, positive_leaves
+from fastcep.query.patterns import groups_of, leaves_of, positive_leaves, trailing_negation
 from fastcep.query.printer import KEYWORDS, name_text
 
 # ------------------------------------------------------------------ any checked query
@@ -51,9 +52,18 @@ class Patterns:
         minimum = self.draw(st.integers(0, 3))
         return minimum, self.draw(st.none() | st.integers(max(minimum, 1), 5))
 
+    def loose(self, maximum: int | None) -> bool:
+        """Whether CONSECUTIVE stands behind a part that repeats."""
+        return maximum != 1 and self.draw(st.booleans())
+
+    def sequence(self, *parts: ast.Pattern) -> ast.Sequence:
+        places = [place for place, part in enumerate(parts) if not isinstance(part, ast.Negation)]
+        return ast.Sequence(parts, tuple(place for place in places if self.draw(st.integers(0, 3)) == 0))
+
     def member(self, several: bool = True) -> ast.Member:
         if several and self.draw(st.booleans()):
-            return ast.Member(self.types(), self.names.pop(), *self.bounds(), True)
+            minimum, maximum = self.bounds()
+            return ast.Member(self.types(), self.names.pop(), minimum, maximum, True, self.loose(maximum))
         return ast.Member(self.types(), self.names.pop(), self.draw(st.integers(0, 1)), 1)
 
     def plain(self) -> ast.Member:
@@ -77,10 +87,10 @@ class Patterns:
             case "OR":
                 return ast.Disjunction((self.part(several, depth - 1), self.member(several)))
             case "SEQ":
-                return ast.Sequence((self.member(several), self.part(several, depth - 1)))
+                return self.sequence(self.member(several), self.part(several, depth - 1))
             case "NEG":
                 negation = ast.Negation(self.types(), self.names.pop())
-                return ast.Sequence((self.sure(several, depth - 1), negation, self.member(several), self.plain()))
+                return self.sequence(self.sure(several, depth - 1), negation, self.member(several), self.plain())
             case "ANY":
                 return ast.AnyOf(self.draw(st.integers(1, 2)), (self.plain(), self.plain()))
             case "AP":
@@ -92,10 +102,11 @@ class Patterns:
                 )
                 return ast.AnyOf(count, (ast.Member(self.types(), self.names.pop(), count, count, True),), distinct)
             case "group" if several:
-                inner = ast.Sequence((self.part(False, depth - 1), self.plain()))
+                inner = self.sequence(self.part(False, depth - 1), self.plain())
                 if self.draw(st.booleans()):
                     return ast.Group(inner, self.names.pop(), 0, 1, False)
-                return ast.Group(inner, self.names.pop(), *self.bounds(), True)
+                minimum, maximum = self.bounds()
+                return ast.Group(inner, self.names.pop(), minimum, maximum, True, self.loose(maximum))
         return self.member(several)
 
     def whole(self) -> ast.Pattern:
@@ -107,8 +118,8 @@ class Patterns:
                 return ast.Periodic(self.sure(True, 2), self.draw(st.integers(2**45, 2**60)), self.plain())
             case "edge":
                 negations = [ast.Negation(self.types(), self.names.pop()) for _ in range(2)]
-                return ast.Sequence((negations[0], self.part(True), negations[1]))
-        return ast.Sequence(tuple(self.part(True) for _ in range(self.draw(st.integers(1, 2)))))
+                return self.sequence(negations[0], self.part(True), negations[1])
+        return self.sequence(*(self.part(True) for _ in range(self.draw(st.integers(1, 2)))))
 
 
 INDEXES = st.sampled_from(["first", "last", "position", "relative"])
@@ -224,6 +235,7 @@ class Expressions:
         return self.number() if self.draw(st.booleans()) else self.condition()
 
 
+WEIGHTS = st.sampled_from([1.0, 2.0, 0.5]) | st.floats(0, exclude_min=True, allow_infinity=False)
 WINDOWS = st.one_of(
     st.builds(ast.TimeWindow, st.integers(0, 2**63 - 1)),
     st.builds(ast.CountWindow, st.integers(1, 2**63 - 1)),
@@ -232,11 +244,51 @@ WINDOWS = st.one_of(
 
 
 @st.composite
+def explicit_windows(draw: st.DrawFn, schema: Schema, names: list[str]) -> ast.ExplicitWindow:
+    """Any explicit window, with two of the names if it has an event at both ends."""
+    extents = st.builds(ast.Bound, events=st.integers(1, 2**63 - 1)) | st.builds(
+        ast.Bound, nanoseconds=st.integers(1, 2**63 - 1)
+    )
+    ends: list[ast.Bound] = []
+    members: list[ast.Pattern] = []
+    for _ in range(2):
+        if draw(st.booleans()):
+            ends.append(draw(extents))
+            continue
+        types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, unique=True)))
+        members.append(ast.Member(types, names.pop()))
+        where: ast.Expr | None = None
+        for _ in range(draw(st.integers(0, 2))):
+            condition = Expressions(draw, schema, ast.Sequence(tuple(members)), False).condition()
+            where = condition if where is None else ast.Binary("AND", where, condition)
+        ends.append(ast.Bound(types=types, variable=members[-1].variable, where=where))
+    return ast.ExplicitWindow(*ends)
+
+
+def policies(draw: st.DrawFn, query: Query) -> Query:
+    """The query with clauses that the checks accept beside the rest of it."""
+    strategies = [name for name in ast.STRATEGIES if query.partition or name != "partition_contiguity"]
+    query = replace(query, strategy=draw(st.sampled_from(strategies)), weight=draw(WEIGHTS))
+    if isinstance(query.window, ast.ExplicitWindow):
+        query = replace(query, limit=draw(st.none() | st.integers(1, 2**63 - 1)))
+    if isinstance(query.pattern, ast.Periodic) or trailing_negation(query.pattern):
+        return query
+    selections = [name for name in ast.SELECTIONS if not query.returns or name != "cumulative"]
+    return replace(
+        query,
+        select=draw(st.sampled_from(selections)),
+        consume=draw(st.sampled_from(ast.CONSUMPTIONS)),
+        after_match=draw(st.sampled_from(ast.AFTER_MATCH)),
+    )
+
+
+@st.composite
 def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
     """Any query that the checks accept, as the builder could make it."""
     schema = schema or draw(schemas())
     odd = draw(st.lists(NAMES, max_size=4, unique=True))
-    pattern = Patterns(draw, schema, [f"v{number}_" for number in range(40)] + odd).whole()
+    free = [f"v{number}_" for number in range(40)] + odd
+    pattern = Patterns(draw, schema, free).whole()
     names = [leaf.name for leaf in leaves_of(pattern)]
     assume(len(names) == len(set(names)))
     inner, outer = Expressions(draw, schema, pattern, True), Expressions(draw, schema, pattern, False)
@@ -254,9 +306,11 @@ def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
             returns.append(ast.ReturnItem(expression, name))
     partition = inner.keys() if draw(st.booleans()) else ()
     timed = isinstance(pattern, ast.Periodic) or any(leaf.negated for leaf in leaves_of(pattern))
-    window = ast.TimeWindow(draw(st.integers(0, 2**63 - 1))) if timed else draw(WINDOWS)
+    window: ast.Window = ast.TimeWindow(draw(st.integers(0, 2**63 - 1))) if timed else draw(WINDOWS)
+    if not isinstance(pattern, ast.Periodic) and draw(st.booleans()):
+        window = draw(explicit_windows(schema, free))
     query = Query(draw(NAMES), pattern, window, where, partition, tuple(returns), schema=schema)
-    return check(query)
+    return check(policies(draw, query))
 
 
 @given(queries())
@@ -352,6 +406,48 @@ def test_canonical_patterns(schema: Schema) -> None:
         "DISTINCT ID), (SEQ(A x, NEG C m, B? y, B z))+ p[], (OR(A u, B v))? o, APERIODIC(A j, B{1,3} k[], C l))\n"
         "WITHIN 1h\n"
     )
+    assert parse(to_text(query), schema) == query
+
+
+def test_canonical_clauses(schema: Schema) -> None:
+    query = parse(
+        "pattern seq(A a, next B+ b[] consecutive, next (seq(A x, next B y))* g[] consecutive, C c) "
+        "window open on (A|B) o where o.V>1 and o.ID=2 close on C e where (e.ID=o.ID) or e.V<1.5 partition by ID "
+        "strategy PARTITION_CONTIGUITY select First consume consumed limit 03 per window after match skip past last "
+        "weight 2.50 return a.V",
+        schema,
+    )
+    assert to_text(query) == (
+        "QUERY query\n"
+        "PATTERN SEQ(A a, NEXT B+ b[] CONSECUTIVE, NEXT (SEQ(A x, NEXT B y))* g[] CONSECUTIVE, C c)\n"
+        "WINDOW OPEN ON (A|B) o WHERE o.V > 1 AND o.ID = 2 CLOSE ON C e WHERE e.ID = o.ID OR e.V < 1.5\n"
+        "PARTITION BY ID\n"
+        "STRATEGY partition_contiguity\n"
+        "SELECT first\n"
+        "CONSUME consumed\n"
+        "LIMIT 3 PER WINDOW\n"
+        "AFTER MATCH SKIP PAST LAST\n"
+        "WEIGHT 2.5\n"
+        "RETURN a.V\n"
+    )
+    assert parse(to_text(query), schema) == query
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("WINDOW open every 90s close after 2min", "WINDOW EVERY 90s CLOSE AFTER 2min"),
+        ("WINDOW EVERY 5 events CLOSE AFTER 10 EVENTS", "WINDOW EVERY 5 EVENTS CLOSE AFTER 10 EVENTS"),
+        ("WINDOW OPEN ON A o CLOSE AFTER 1h", "WINDOW OPEN ON A o CLOSE AFTER 1h"),
+        ('WINDOW OPEN ON A "open" CLOSE ON B "on"', 'WINDOW OPEN ON A "open" CLOSE ON B "on"'),
+        ("WITHIN 1h strategy skip_till_any select each consume zero after match no skip weight 1.0", "WITHIN 1h"),
+        ("WITHIN 1h WEIGHT 1e-7", "WITHIN 1h\nWEIGHT 1e-07"),
+        ("WITHIN 1h AFTER MATCH SKIP TO NEXT WEIGHT 20", "WITHIN 1h\nAFTER MATCH SKIP TO NEXT\nWEIGHT 20"),
+    ],
+)
+def test_canonical_windows_and_policies(written: str, canonical: str, schema: Schema) -> None:
+    query = parse(f"PATTERN SEQ(A a) {written}", schema)
+    assert to_text(query) == f"QUERY query\nPATTERN SEQ(A a)\n{canonical}\n"
     assert parse(to_text(query), schema) == query
 
 

@@ -1,0 +1,83 @@
+"""What opens and closes the explicit windows of built queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fastcep.errors import ValidationError
+from fastcep.events.schema import Schema, TypeHandle
+from fastcep.events.units import parse_duration
+from fastcep.query import ast
+from fastcep.query.printer import bound_text
+from fastcep.query.terms import Term, node_of
+from fastcep.query.variables import Variable, whole
+
+__all__ = ["Edge", "after", "every", "on"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Edge:
+    """Where windows begin or end; `every`, `after` and `on` make it, `Builder.window` takes two."""
+
+    kind: str
+    bound: ast.Bound
+    schema: Schema | None = None
+
+    def __repr__(self) -> str:
+        return f"<{bound_text(self.bound, 'ON', self.kind.upper())}>"
+
+
+def every(time: str | timedelta | None = None, *, events: int | None = None) -> Edge:
+    """Open a window every so often, ``EVERY 5s`` or ``EVERY 500 EVENTS``.
+
+    Parameters
+    ----------
+    time
+        Such as ``"5s"``: the first event at or after each multiple of it opens a window.
+    events
+        Every so many events of the stream.
+    """
+    return Edge("every", _extent("every", time, events))
+
+
+def after(time: str | timedelta | None = None, *, events: int | None = None) -> Edge:
+    """Close each window so much after its opening event, ``CLOSE AFTER 8s`` or ``CLOSE AFTER 8000 EVENTS``.
+
+    Parameters
+    ----------
+    time
+        Such as ``"8s"``, inclusive.
+    events
+        How many events of the stream it holds.
+    """
+    return Edge("after", _extent("after", time, events))
+
+
+def on(variable: Variable, *conditions: Term) -> Edge:
+    """Open or close a window on an event, ``OPEN ON A o WHERE …`` or ``CLOSE ON B c WHERE …``.
+
+    Parameters
+    ----------
+    variable
+        The event, such as ``o = schema.A("o")``; no variable of the pattern.
+    conditions
+        All must hold: of the opening event, its own; of the closing one also those on the opening event.
+    """
+    if not isinstance(variable, Variable) or variable._member.minimum != 1:
+        shown = f"the type {variable.name} alone" if isinstance(variable, TypeHandle) else repr(variable)
+        raise ValidationError(f'on() takes a single variable such as schema.A("o"), not {shown}')
+    where: ast.Expr | None = None
+    for condition in conditions:
+        where = node_of(condition) if where is None else ast.Binary("AND", where, node_of(condition))
+    member = variable._member
+    return Edge("on", ast.Bound(types=member.types, variable=member.variable, where=where), variable._schema)
+
+
+def _extent(function: str, time: str | timedelta | None, events: int | None) -> ast.Bound:
+    if (time is None) == (events is None):
+        raise ValidationError(f'{function}() takes a time or events=n, as in {function}("5s")')
+    if events is not None:
+        return ast.Bound(events=whole(events, f"{function}(events=…)"))
+    assert time is not None
+    return ast.Bound(nanoseconds=parse_duration(time))

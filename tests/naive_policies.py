@@ -1,0 +1,80 @@
+"""Selection, consumption and AFTER MATCH of the reference matcher: what becomes of the matches that end in an event."""
+
+from __future__ import annotations
+
+from naive_chosen import Chosen, birth_order
+
+from fastcep.query import ast
+
+
+def positions(chosen: Chosen) -> tuple[int, ...]:
+    """The positions of all its events, in the stream's order."""
+    return tuple(sorted(pair.position for pair in chosen))
+
+
+class Policy:
+    """The policies of a query in one window, and what they have done so far.
+
+    Attributes
+    ----------
+    consumed
+        Positions of the events that have left the window.
+    starts
+        Positions at which no match may start any more, by SKIP TO NEXT.
+    past
+        The last position at which no match may start any more, by SKIP PAST LAST.
+    """
+
+    def __init__(self, query: ast.Query) -> None:
+        self.query = query
+        self.consumed: set[int] = set()
+        self.starts: set[int] = set()
+        self.past = -1
+
+    @property
+    def none(self) -> bool:
+        """Whether all matches are reported and nothing else happens."""
+        return (self.query.select, self.query.consume, self.query.after_match) == ("each", "zero", "no skip")
+
+    def dropped(self, chosen: Chosen) -> bool:
+        """Whether a match, or a partial one, is gone."""
+        own = positions(chosen)
+        return not self.consumed.isdisjoint(own) or own[0] in self.starts or own[0] <= self.past
+
+    def report(self, candidates: list[Chosen]) -> list[Chosen]:
+        """Those of the matches that end in one event that are reported, both in birth order.
+
+        With ``cumulative`` it is one, of all that they bind.
+        """
+        if not candidates:
+            return []
+        reported = []
+        for one in sorted(self.selected(candidates), key=lambda one: (positions(one)[0], birth_order(one))):
+            if not self.dropped(one):
+                reported.append(one)
+                self.skip(one)
+        if self.query.consume == "consumed":
+            # What `last` has passed over is superseded, so its events leave as well.
+            leaving = candidates if self.query.select == "last" else reported
+            self.consumed.update(position for one in leaving for position in positions(one))
+        return sorted(reported, key=birth_order)
+
+    def selected(self, candidates: list[Chosen]) -> list[Chosen]:
+        """What SELECT leaves."""
+        match self.query.select:
+            case "each":
+                return candidates
+            case "first":  # of equal ones the first in birth order
+                return [min(candidates, key=positions)]
+            case "last":
+                return [max(candidates, key=lambda one: positions(one)[::-1])]
+        assert self.query.select == "cumulative", self.query.select
+        return [tuple(sorted({pair for one in candidates for pair in one}))]
+
+    def skip(self, reported: Chosen) -> None:
+        """AFTER MATCH."""
+        own = positions(reported)
+        if self.query.after_match == "skip to next":
+            self.starts.add(own[0])
+        elif self.query.after_match == "skip past last":
+            self.past = max(self.past, own[-1])

@@ -1,0 +1,215 @@
+"""What a partial match may still bind: the pattern that remains, event by event.
+
+Each part of a pattern is in one of these nodes, which hold only what is to come: a member of a SEQ is gone when a later
+one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with what then
+remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from naive_chosen import numbered
+
+from fastcep.query import ast
+
+Fits = Callable[[int], bool]  # whether the event may be bound to the variable of this number
+Adjacent = Callable[[int], bool]  # whether nothing lies between this position and the event
+
+
+@dataclass(frozen=True)
+class One:
+    """A variable: at least ``minimum`` and at most ``maximum`` more events; ``latest`` is the position of the last."""
+
+    leaf: int
+    minimum: int
+    maximum: int | None
+    consecutive: bool = False
+    latest: int | None = None
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A negated variable."""
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """SEQ. ``adjacent``: which parts have NEXT before them and are not begun; ``latest``: its last event so far."""
+
+    parts: tuple[Rest, ...]
+    adjacent: tuple[bool, ...]
+    latest: int | None = None
+
+
+@dataclass(frozen=True)
+class AnyOrder:
+    """AND."""
+
+    parts: tuple[Rest, ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    """OR, no branch taken."""
+
+    parts: tuple[Rest, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    """ANY: ``count`` more of the parts."""
+
+    count: int
+    parts: tuple[Rest, ...]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A group: ``begun`` remains of round number ``turn`` (None: none is begun), ``whole`` is a round from scratch."""
+
+    whole: Rest
+    minimum: int
+    maximum: int | None
+    consecutive: bool
+    begun: Rest | None = None
+    turn: int = 0
+    latest: int | None = None
+
+    @property
+    def another(self) -> bool:
+        """Whether one more round may begin."""
+        begun = 0 if self.begun is None else self.turn + 1
+        return self.maximum is None or begun < self.maximum
+
+
+Rest = One | Nothing | InOrder | AnyOrder | Either | Some | Rounds
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to bind an event.
+
+    Attributes
+    ----------
+    leaf, round
+        The variable, and the round if that is in a group.
+    rest
+        What remains.
+    enters
+        Whether it enters an optional group.
+    """
+
+    leaf: int
+    round: int
+    rest: Rest
+    enters: bool = False
+
+
+def rest_of(pattern: ast.Pattern, number: int) -> Rest:
+    """What remains of a pattern of which nothing is bound; ``number`` is that of its first variable."""
+    parts = tuple(rest_of(*part) for part in numbered(pattern, number))
+    match pattern:
+        case ast.Member():
+            return One(number, pattern.minimum, pattern.maximum, pattern.consecutive)
+        case ast.Negation():
+            return Nothing()
+        case ast.Sequence():
+            return InOrder(parts, tuple(place in pattern.adjacent for place in range(len(parts))))
+        case ast.Aperiodic():
+            return InOrder(parts[:2], (False, False))
+        case ast.Periodic():
+            return parts[0]
+        case ast.Conjunction():
+            return AnyOrder(parts)
+        case ast.Disjunction():
+            return Either(parts)
+        case ast.AnyOf():
+            return parts[0] if pattern.members[0].repeated else Some(pattern.count, parts)
+    assert isinstance(pattern, ast.Group), pattern
+    return Rounds(parts[0], pattern.minimum, pattern.maximum, pattern.consecutive)
+
+
+def may_end(rest: Rest) -> bool:
+    """Whether nothing more need be bound."""
+    match rest:
+        case One():
+            return rest.minimum == 0
+        case Nothing():
+            return True
+        case InOrder() | AnyOrder():
+            return all(map(may_end, rest.parts))
+        case Either():
+            return any(map(may_end, rest.parts))
+        case Some():
+            return rest.count == 0
+        case Rounds(begun=None):
+            return rest.minimum == 0
+    assert rest.begun is not None
+    return may_end(rest.begun) and rest.turn + 1 >= rest.minimum
+
+
+def open_leaves(rest: Rest) -> set[int]:
+    """The variables to which an event may still be bound, now or later."""
+    match rest:
+        case One():
+            return set() if rest.maximum == 0 else {rest.leaf}
+        case Nothing() | Some(count=0):
+            return set()
+        case Rounds():
+            begun = set() if rest.begun is None else open_leaves(rest.begun)
+            return begun | (open_leaves(rest.whole) if rest.another else set())
+    return set().union(*map(open_leaves, rest.parts))
+
+
+def ways(rest: Rest, position: int, fits: Fits, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
+    """Every way to bind the event at a position; ``turn`` is the round, in a group."""
+    match rest:
+        case One():
+            follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
+            if rest.maximum != 0 and follows and fits(rest.leaf):
+                most = None if rest.maximum is None else rest.maximum - 1
+                yield Way(
+                    rest.leaf, turn, replace(rest, minimum=max(0, rest.minimum - 1), maximum=most, latest=position)
+                )
+        case InOrder():
+            yield from ways_in_order(rest, position, fits, adjacent, turn)
+        case AnyOrder(parts):
+            for k, part in enumerate(parts):
+                for way in ways(part, position, fits, adjacent, turn):
+                    yield replace(way, rest=AnyOrder((*parts[:k], way.rest, *parts[k + 1 :])))
+        case Either(parts):
+            for part in parts:
+                yield from ways(part, position, fits, adjacent, turn)
+        case Some(count, parts) if count > 0:
+            for k, part in enumerate(parts):
+                for way in ways(part, position, fits, adjacent, turn):
+                    yield replace(way, rest=Some(count - 1, (*parts[:k], *parts[k + 1 :])))
+        case Rounds():
+            yield from ways_in_rounds(rest, position, fits, adjacent)
+
+
+def ways_in_order(rest: InOrder, position: int, fits: Fits, adjacent: Adjacent, turn: int) -> Iterator[Way]:
+    """In the first part, or in a later one if all before it may end; what is passed over is gone."""
+    for k, part in enumerate(rest.parts):
+        if not rest.adjacent[k] or rest.latest is None or adjacent(rest.latest):
+            for way in ways(part, position, fits, adjacent, turn):
+                behind = rest.parts[k + 1 :], rest.adjacent[k + 1 :]
+                yield replace(way, rest=InOrder((way.rest, *behind[0]), (False, *behind[1]), position))
+        if not may_end(part):
+            return
+
+
+def ways_in_rounds(rest: Rounds, position: int, fits: Fits, adjacent: Adjacent) -> Iterator[Way]:
+    """In the round that is begun, or in a new one if that may end."""
+    if rest.begun is not None:
+        for way in ways(rest.begun, position, fits, adjacent, rest.turn):
+            yield replace(way, rest=replace(rest, begun=way.rest, latest=position))
+        follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
+        if not may_end(rest.begun) or not rest.another or not follows:
+            return
+    turn = 0 if rest.begun is None else rest.turn + 1
+    for way in ways(rest.whole, position, fits, adjacent, turn):
+        enters = rest.begun is None and rest.minimum == 0
+        yield replace(way, rest=replace(rest, begun=way.rest, turn=turn, latest=position), enters=enters)

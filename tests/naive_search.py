@@ -1,0 +1,295 @@
+"""Every way to bind variables, and what makes a way a match: the declarative half of the reference matcher."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from naive_chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
+from naive_conditions import Bound, Event, agree, attribute, holds
+from naive_contiguity import Contiguity
+from naive_values import compare
+from naive_windows import Window
+
+from fastcep.query import ast
+from fastcep.query.patterns import groups_of, leaves_of
+
+Detected = tuple[Chosen, int, bool]  # a match, the time of its detection, whether it had to wait for that time
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Where a negated variable must find no event: strictly between two positions, None at an edge of the match."""
+
+    leaf: int
+    round: int
+    low: int | None
+    high: int | None
+
+
+class Search:
+    """One query on one stream, or on the part of it that a window holds.
+
+    ``consumed`` are the positions of events that have left it.
+    """
+
+    def __init__(self, query: ast.Query, events: Sequence[Event], window: Window, consumed: set[int]) -> None:
+        self.query = query
+        self.events = events[window.start : window.stop]
+        self.window = window
+        self.consumed = consumed
+        self.contiguity = Contiguity(query, self.events)
+        self.leaves = leaves_of(query.pattern)
+        self.groups = groups_of(query.pattern)
+        negated = {leaf.name for leaf in self.leaves if leaf.negated}
+        parts = ast.conjuncts(query.where)
+        self.filters = [part for part in parts if not ast.variables(part) & negated]
+        self.forbidding = [part for part in parts if ast.variables(part) & negated]
+        same = [name for part in parts if isinstance(part, ast.SameAttributes) for name in part.names]
+        self.keys = [*query.partition, *same]
+
+    def matches(self) -> Iterator[Chosen]:
+        """All matches, each once."""
+        ways = {tuple(sorted(way)) for way in self.ways(self.query.pattern, 0, -1, ()) if way}
+        return (chosen for chosen in ways if self.contiguity.holds(chosen) and self.accepts(chosen))
+
+    # ------------------------------------------------------------------ ways to bind a pattern
+
+    def ways(self, pattern: ast.Pattern, number: int, after: int, taken: Chosen, turn: int = 0) -> Iterator[Chosen]:
+        """Every way to bind ``pattern``.
+
+        With events after position ``after`` that are not ``taken`` and lie in one window with all that are. ``number``
+        is that of the pattern's first variable; ``turn`` the round, in a group.
+        """
+        match pattern:
+            case ast.Member():
+                yield from self.member(pattern, number, after, taken, turn)
+            case ast.Negation():
+                yield ()
+            case ast.Sequence():
+                yield from self.in_order(numbered(pattern, number), after, taken, turn)
+            case ast.Aperiodic():
+                yield from self.in_order(numbered(pattern, number)[:2], after, taken, turn)
+            case ast.Periodic():
+                yield from self.ways(pattern.opening, number, after, taken, turn)
+            case ast.Conjunction():
+                yield from self.in_any_order(numbered(pattern, number), after, taken, turn)
+            case ast.Disjunction():
+                for part, first in numbered(pattern, number):
+                    yield from self.ways(part, first, after, taken, turn)
+            case ast.AnyOf():
+                parts = numbered(pattern, number)
+                for chosen in itertools.combinations(parts, 1 if pattern.members[0].repeated else pattern.count):
+                    for way in self.in_any_order(chosen, after, taken, turn):
+                        if pattern.distinct is None or self.differ(way, pattern.distinct):
+                            yield way
+            case ast.Group():
+                yield from self.rounds(pattern, number, after, taken, 0)
+            case _:
+                raise AssertionError(pattern)
+
+    def member(self, member: ast.Member, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """Every set of events of the right types and number."""
+        used = [pair.position for pair in taken]
+        eligible = [
+            position
+            for position in range(after + 1, len(self.events))
+            if self.events[position].type in member.types
+            and position not in used
+            and self.in_window(min([position, *used]), max([position, *used]))
+        ]
+        longest = len(eligible) if member.maximum is None else min(member.maximum, len(eligible))
+        for count in range(member.minimum, longest + 1):
+            for positions in itertools.combinations(eligible, count):
+                if not positions or self.in_window(min([*positions, *used]), max([*positions, *used])):
+                    yield tuple(Pair(position, number, turn) for position in positions)
+
+    def in_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """One part after the other."""
+        if not parts:
+            yield ()
+            return
+        for way in self.ways(*parts[0], after, taken, turn):
+            last = max((pair.position for pair in way), default=after)
+            for rest in self.in_order(parts[1:], last, taken + way, turn):
+                yield way + rest
+
+    def in_any_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """All parts, interleaved or not."""
+        if not parts:
+            yield ()
+            return
+        for way in self.ways(*parts[0], after, taken, turn):
+            for rest in self.in_any_order(parts[1:], after, taken + way, turn):
+                yield way + rest
+
+    def rounds(self, group: ast.Group, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+        """Rounds number ``turn`` and on, one after the other."""
+        if turn >= group.minimum:
+            yield ()
+        if group.maximum is not None and turn >= group.maximum:
+            return
+        for way in self.ways(group.pattern, number, after, taken, turn):
+            if way:
+                last = max(pair.position for pair in way)
+                for rest in self.rounds(group, number, last, taken + way, turn + 1):
+                    yield way + rest
+
+    def in_window(self, first: int, last: int) -> bool:
+        """Whether the events at positions ``first`` and ``last`` lie in one window."""
+        match self.query.window:
+            case ast.TimeWindow(nanoseconds):
+                return self.events[last].time - self.events[first].time <= nanoseconds
+            case ast.CountWindow(count):
+                return last - first < count
+        return True  # unbounded, or an explicit window, which holds all of the events here
+
+    def differ(self, way: Chosen, name: str) -> bool:
+        """Whether the events differ pairwise in an attribute."""
+        values = [attribute(self.events[pair.position], name) for pair in way]
+        return all(compare("!=", one, other) is True for one, other in itertools.combinations(values, 2))
+
+    # -------------------------------------------------------------------- conditions
+
+    def accepts(self, chosen: Chosen) -> bool:
+        """Whether a complete binding is of one partition, satisfies every conjunct and has no forbidden event."""
+        if not agree(self.bound_events(chosen), self.keys):
+            return False
+        bound = self.bound(chosen)
+        if not all(isinstance(part, ast.SameAttributes) or holds(part, bound) for part in self.filters):
+            return False
+        return not any(
+            self.forbidden(chosen, bound, gap, position)
+            for gap in self.gaps(self.query.pattern, 0, chosen)
+            for position in self.inside(gap, chosen)
+        )
+
+    def bound_events(self, chosen: Chosen) -> list[Event]:
+        """All events of a match."""
+        return [self.events[pair.position] for pair in chosen]
+
+    def bound(self, chosen: Chosen) -> dict[str, list[Event | None]]:
+        """The elements of each variable; without those of OR branches not taken."""
+        untaken = self.untaken(self.query.pattern, 0, chosen)
+        elements: dict[str, list[Event | None]] = {}
+        for number, leaf in enumerate(self.leaves):
+            own = {pair.round: self.events[pair.position] for pair in chosen if pair.leaf == number}
+            if leaf.negated or leaf.name in untaken:
+                continue
+            if leaf.group is None:
+                elements[leaf.name] = [self.events[pair.position] for pair in chosen if pair.leaf == number]
+            else:
+                elements[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
+        for group in self.groups:
+            if group.variable not in untaken:
+                elements[group.variable] = [None] * self.turns(group, chosen)
+        return elements
+
+    def turns(self, group: ast.Group, chosen: Chosen) -> int:
+        """How many rounds of a group there are."""
+        return len({pair.round for pair in chosen if self.leaves[pair.leaf].group == group})
+
+    def untaken(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> set[str]:
+        """Names of the variables, and groups, whose innermost OR branch is not taken; an OR of one part is the part."""
+        found: set[str] = set()
+        for part, first in numbered(pattern, number):
+            if isinstance(pattern, ast.Disjunction) and len(pattern.members) > 1 and not bound_in(part, first, chosen):
+                found |= {leaf.name for leaf in self.leaves[first : first + size(part)]}
+                found |= {group.variable for group in groups_of(part)}
+            else:
+                found |= self.untaken(part, first, chosen)
+        return found
+
+    # --------------------------------------------------------------------- negation
+
+    def gaps(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> Iterator[Gap]:
+        """The gaps of all negated variables in force. ``chosen``: of a group, only one round."""
+        own = bound_in(pattern, number, chosen)
+        if not own:
+            return  # not taken
+        parts = numbered(pattern, number)
+        if isinstance(pattern, ast.Aperiodic):
+            opening, body, closing = parts
+            parts = (opening, closing, body)
+        for place, (part, first) in enumerate(parts):
+            before = [pair.position for other in parts[:place] for pair in bound_in(*other, own)]
+            behind = [pair.position for other in parts[place + 1 :] for pair in bound_in(*other, own)]
+            if isinstance(part, ast.Negation) or (isinstance(pattern, ast.Aperiodic) and place == 1):
+                yield Gap(first, own[0].round, max(before, default=None), min(behind, default=None))
+            elif isinstance(part, ast.Group):
+                for one in by_round(bound_in(part, first, own)):
+                    yield from self.gaps(part.pattern, first, one)
+            else:
+                yield from self.gaps(part, first, own)
+
+    def inside(self, gap: Gap, chosen: Chosen) -> Iterator[int]:
+        """Positions strictly between the gap's ends; an edge reaches as far as the window may."""
+        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
+        for position, event in enumerate(self.events):
+            begun = self.reaches(last.time - event.time) if gap.low is None else position > gap.low
+            over = not self.reaches(event.time - first.time) if gap.high is None else position >= gap.high
+            if begun and not over and position not in self.consumed:
+                yield position
+
+    def reaches(self, nanoseconds: int) -> bool:
+        """Whether a window goes so far from the event at its edge; an explicit one holds all of the events here."""
+        return isinstance(self.query.window, ast.ExplicitWindow) or nanoseconds <= self.duration
+
+    @property
+    def duration(self) -> int:
+        """The window's length in nanoseconds; what needs it has a time window."""
+        assert isinstance(self.query.window, ast.TimeWindow), "a negation at the edge, and PERIODIC, need WITHIN t"
+        return self.query.window.nanoseconds
+
+    def forbidden(self, chosen: Chosen, bound: Bound, gap: Gap, position: int) -> bool:
+        """Whether an event is of a negated variable's type and partition and all conjuncts on it hold."""
+        event, leaf = self.events[position], self.leaves[gap.leaf]
+        elements = dict(bound)
+        elements[leaf.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
+        return (
+            event.type in leaf.member.types
+            and agree([*self.bound_events(chosen), event], self.keys)
+            and all(holds(part, elements) for part in self.forbidding if leaf.name in ast.variables(part))
+        )
+
+    # --------------------------------------------------------------------- results
+
+    def detected(self, complete: list[Chosen]) -> list[Detected]:
+        """What is detected when these matches are complete, in birth order; each set of events of an ANY once."""
+        ordered = sorted(complete, key=birth_order)
+        return self.each_set_once([(chosen, *when) for chosen in ordered for when in self.decided(chosen)])
+
+    def each_set_once(self, detected: list[Detected]) -> list[Detected]:
+        """Of what is detected at one time and differs only in which variable of an ANY holds which event, the first."""
+        owner = dict(self.owners(self.query.pattern, 0))
+        first: dict[tuple[frozenset[Pair], int], Detected] = {}
+        for chosen, time, deferred in detected:
+            events = frozenset(Pair(pair.position, owner.get(pair.leaf, pair.leaf), pair.round) for pair in chosen)
+            first.setdefault((events, time), (chosen, time, deferred))
+        return list(first.values())
+
+    def owners(self, pattern: ast.Pattern, number: int) -> Iterator[tuple[int, int]]:
+        """For each variable of an ANY, the ANY's number, which is that of its first variable."""
+        for part, first in numbered(pattern, number):
+            if isinstance(pattern, ast.AnyOf):
+                yield first, number
+            yield from self.owners(part, first)
+
+    def decided(self, chosen: Chosen) -> list[tuple[int, bool]]:
+        """When a match is detected, and whether that is deferred; of PERIODIC every tick."""
+        pattern = self.query.pattern
+        first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
+        if not isinstance(pattern, ast.Periodic):
+            if any(gap.high is None for gap in self.gaps(pattern, 0, chosen)):
+                until = self.window.until
+                return [(first.time + self.duration if until is None else until, True)]
+            return [(last.time, False)]
+        bound, gap = self.bound(chosen), Gap(len(self.leaves) - 1, 0, chosen[-1].position, None)
+        closed = [
+            self.events[position].time
+            for position in range(chosen[-1].position + 1, len(self.events))
+            if self.forbidden(chosen, bound, gap, position)
+        ]
+        ticks = range(last.time + pattern.nanoseconds, first.time + self.duration + 1, pattern.nanoseconds)
+        return [(tick, True) for tick in ticks if not any(time <= tick for time in closed)]

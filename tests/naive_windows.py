@@ -1,0 +1,84 @@
+"""Explicit windows of the reference matcher: stretches that are cut from the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from naive_conditions import Event, evaluate
+
+from fastcep.query import ast
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of the stream, in which a query is answered as if there were nothing else.
+
+    Attributes
+    ----------
+    start, stop
+        Position of its first event, and behind its last one.
+    window_id
+        Sequence number of the event that opens it; None for the whole stream of a query with WITHIN.
+    until
+        The time (ns) of its end.
+    closing
+        Position of its last event, if it is known with that event that it is the last; None if time must pass, or the
+        stream must end.
+    """
+
+    start: int
+    stop: int
+    window_id: int | None = None
+    until: int | None = None
+    closing: int | None = None
+
+
+def windows(query: ast.Query, events: Sequence[Event]) -> list[Window]:
+    """The windows of a query in the order in which they open; under WITHIN one, which is the whole stream."""
+    clause = query.window
+    if not isinstance(clause, ast.ExplicitWindow):
+        return [Window(0, len(events))]
+    return [
+        closed(clause, events, position) for position in range(len(events)) if opens(clause.opening, events, position)
+    ]
+
+
+def opens(opening: ast.Bound, events: Sequence[Event], position: int) -> bool:
+    """Whether the event at a position opens a window."""
+    event = events[position]
+    if opening.events is not None:
+        return position % opening.events == 0
+    if opening.nanoseconds is not None:
+        slide = event.time // opening.nanoseconds  # floors, before zero too
+        return all(earlier.time // opening.nanoseconds != slide for earlier in events[:position])
+    return event.type in opening.types and satisfies(opening.where, {opening.variable: [event]})
+
+
+def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int) -> Window:
+    """The window that opens with the event at position ``start``."""
+    opener, closing = events[start], clause.closing
+    if closing.nanoseconds is not None:
+        until = opener.time + closing.nanoseconds
+        inside = [position for position in range(start, len(events)) if events[position].time <= until]
+        return Window(start, inside[-1] + 1, opener.seq, until)
+    if closing.events is not None:
+        last = start + closing.events - 1
+    else:
+        last = next(
+            (
+                position
+                for position in range(start + 1, len(events))
+                if events[position].type in closing.types
+                and satisfies(closing.where, {clause.opening.variable: [opener], closing.variable: [events[position]]})
+            ),
+            len(events),
+        )
+    if last >= len(events):  # it ends with the stream
+        return Window(start, len(events), opener.seq, events[-1].time)
+    return Window(start, last + 1, opener.seq, events[last].time, last)
+
+
+def satisfies(where: ast.Expr | None, bound: dict[str, list[Event | None]]) -> bool:
+    """Whether a window's condition is true; unknown is not."""
+    return where is None or evaluate(where, bound) is True

@@ -1,0 +1,175 @@
+"""Hypothesis strategies for windows, strategies and policies: queries in which no combination is refused.
+
+A query shrinks to one without these clauses, a window to a short one without conditions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import strategies as st
+from pattern_strategies import Draw
+from strategies import COMPARISONS, Case, queries, windows, with_stream
+from stream_strategies import schemas
+
+from fastcep.events import Schema
+from fastcep.query import ast
+from fastcep.query.patterns import is_nullable
+
+#: What a case is about, so that a part of it can be tested alone; the last holds all of them.
+AREAS = ("windows", "strategies", "selection", "after match", "everything")
+
+OPENER, CLOSER = "w", "z"  # no names of a pattern
+
+
+# --------------------------------------------------------------------- windows
+
+
+@st.composite
+def explicit_windows(draw: Draw, schema: Schema) -> ast.ExplicitWindow:
+    """Every way to open with every way to close."""
+    opening = draw(st.one_of(opened_by_events(schema), counts([3, 2, 1, 4]), durations([4, 2, 1, 7])))
+    closing = draw(
+        st.one_of(durations([5, 3, 1, 8, 20]), counts([4, 3, 1, 2, 6]), closed_by_events(schema, opening.variable))
+    )
+    return ast.ExplicitWindow(opening, closing)
+
+
+def counts(numbers: list[int]) -> st.SearchStrategy[ast.Bound]:
+    """``EVERY n EVENTS``, ``AFTER n EVENTS``."""
+    return st.sampled_from(numbers).map(lambda number: ast.Bound(events=number))
+
+
+def durations(numbers: list[int]) -> st.SearchStrategy[ast.Bound]:
+    """``EVERY t``, ``AFTER t``, in nanoseconds, as the streams' times are."""
+    return st.sampled_from(numbers).map(lambda number: ast.Bound(nanoseconds=number))
+
+
+def some_types(schema: Schema) -> st.SearchStrategy[tuple[str, ...]]:
+    """One type, or several."""
+    return st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True).map(tuple)
+
+
+@st.composite
+def opened_by_events(draw: Draw, schema: Schema) -> ast.Bound:
+    """``OPEN ON T w``, mostly any of them."""
+    own = ast.Attribute(OPENER, "k")
+    where = draw(st.sampled_from([None, None, own])) and compared(draw, own, ast.Literal(draw(st.integers(0, 2))))
+    return ast.Bound(types=draw(some_types(schema)), variable=OPENER, where=where)
+
+
+@st.composite
+def closed_by_events(draw: Draw, schema: Schema, opener: str) -> ast.Bound:
+    """``CLOSE ON T z``, mostly with a condition, about the opening event if that has a name."""
+    kinds = ["any", "own", *(["equal", "equal", "compared", "later", "both"] if opener else [])]
+    kind = draw(st.sampled_from(kinds))
+    own, other = ast.Attribute(CLOSER, "k"), ast.Attribute(OPENER, "k")
+    equal = ast.Binary("=", own, other)
+    later = ast.Binary("-", ast.Attribute(CLOSER, "time"), ast.Attribute(OPENER, "time"))
+    where: ast.Expr | None = None
+    if kind == "own":
+        where = compared(draw, own, ast.Literal(draw(st.integers(0, 2))))
+    elif kind == "equal":
+        where = equal
+    elif kind == "compared":
+        where = compared(draw, own, ast.Binary("+", other, ast.Literal(draw(st.sampled_from([0, 1, -1])))))
+    elif kind in ("later", "both"):
+        where = ast.Binary(">=", later, ast.DurationLiteral(draw(st.sampled_from([1, 0, 3]))))
+        if kind == "both":
+            where = ast.Binary(draw(st.sampled_from(["AND", "OR"])), equal, where)
+    return ast.Bound(types=draw(some_types(schema)), variable=CLOSER, where=where)
+
+
+def compared(draw: Draw, left: ast.Expr, right: ast.Expr) -> ast.Expr:
+    """Any comparison."""
+    return ast.Binary(draw(st.sampled_from(COMPARISONS)), left, right)
+
+
+# ----------------------------------------------------------- NEXT and CONSECUTIVE
+
+
+def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
+    """The pattern with NEXT and CONSECUTIVE at some of the places where they are allowed."""
+    often = st.sampled_from([False, True])
+    match pattern:
+        case ast.Sequence(members):
+            places = [
+                place
+                for place, part in enumerate(members)
+                if not isinstance(part, ast.Negation)
+                and not all(isinstance(other, ast.Negation) for other in members[:place])
+            ]
+            return ast.Sequence(
+                tuple(adjoined(draw, part) for part in members), tuple(place for place in places if draw(often))
+            )
+        case ast.Conjunction(members) | ast.Disjunction(members):
+            return type(pattern)(tuple(adjoined(draw, part) for part in members))
+        case ast.Aperiodic():
+            opening, body = adjoined(draw, pattern.opening), adjoined(draw, pattern.body)
+            return dataclasses.replace(pattern, opening=opening, body=body)
+        case ast.Periodic():
+            return dataclasses.replace(pattern, opening=adjoined(draw, pattern.opening))
+        case ast.Group():
+            consecutive = pattern.repeated and pattern.maximum != 1 and draw(often)
+            return dataclasses.replace(pattern, pattern=adjoined(draw, pattern.pattern), consecutive=consecutive)
+        case ast.Member() if pattern.repeated and pattern.maximum != 1:
+            return dataclasses.replace(pattern, consecutive=draw(often))
+    return pattern
+
+
+# ---------------------------------------------------------------------- policies
+
+
+@st.composite
+def policies(draw: Draw, query: ast.Query, area: str = "everything") -> ast.Query:
+    """A query with strategy, selection, consumption, AFTER MATCH and LIMIT, as far as they are about the area."""
+
+    def pick(about: str, options: tuple[str, ...]) -> str:
+        """The default more often, where all is mixed."""
+        if area == "everything":
+            options = (options[0], *options)
+        return str(draw(st.sampled_from(options))) if area in (about, "everything") else options[0]
+
+    clauses: dict[str, Any] = {"strategy": pick("strategies", ast.STRATEGIES)}
+    if clauses["strategy"] == "partition_contiguity" and not query.partition:
+        clauses["partition"] = ("k",)
+    if area == "strategies" or (area == "everything" and draw(st.sampled_from([False, False, True]))):
+        clauses["pattern"] = adjoined(draw, query.pattern)
+    if not waits(query.pattern):
+        clauses["select"] = pick("selection", ast.SELECTIONS)
+        clauses["consume"] = pick("selection", ast.CONSUMPTIONS)
+        clauses["after_match"] = pick("after match", ast.AFTER_MATCH)
+        if clauses["select"] == "cumulative":
+            clauses["returns"] = ()
+    if isinstance(query.window, ast.ExplicitWindow) and area in ("after match", "everything"):
+        clauses["limit"] = draw(st.sampled_from([None, 1, 2, 3]))
+    return dataclasses.replace(query, **clauses)
+
+
+def waits(pattern: ast.Pattern) -> bool:
+    """Whether a match may be decided only when its window has ended: PERIODIC, and NEG with nothing sure behind it."""
+    if isinstance(pattern, ast.Periodic):
+        return True
+    return isinstance(pattern, ast.Sequence) and any(
+        isinstance(part, ast.Negation) and all(map(is_nullable, pattern.members[place:]))
+        for place, part in enumerate(pattern.members)
+    )
+
+
+# ------------------------------------------------------------------------- cases
+
+
+@st.composite
+def policy_queries(draw: Draw, area: str = "everything") -> ast.Query:
+    """A query's tree, about one of the `AREAS`."""
+    schema = draw(schemas())
+    explicit = area == "windows" or (area != "strategies" and draw(st.booleans()))
+    window: ast.Window = draw(explicit_windows(schema) if explicit else windows())
+    return draw(policies(draw(queries(schema, st.just(window))), area))
+
+
+@st.composite
+def policy_cases(draw: Draw, area: str = "everything") -> Case:
+    """A query, as its text reads back, with a stream and its cuts."""
+    return draw(with_stream(draw(policy_queries(area))))

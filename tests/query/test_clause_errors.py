@@ -1,0 +1,299 @@
+"""Every refusal of windows, strategies, selection and the like: its whole message and what it underlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastcep.errors import ParseError
+from fastcep.events import Schema
+from fastcep.query import parse
+
+
+def refuse(text: str, schema: Schema) -> tuple[str, str]:
+    """Message, and the text underlined."""
+    with pytest.raises(ParseError) as caught:
+        parse(text, schema)
+    error = caught.value
+    assert error.line == 1 and error.column is not None
+    at = error.column - 1
+    return error.message, text[at : at + error.length]
+
+
+W = "WINDOW EVERY 5s CLOSE AFTER 9s"
+LATE = "with NEG B n at its end a match is decided only when the window has ended"
+MEND = "leave the clause out, or add a member behind the NEG that must come"
+TICKS = "PERIODIC is reported at ticks, which are decided only when time has passed them"
+CHOOSES = "chooses among the matches that end in one event"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        # trailing NEG, PERIODIC
+        ("SEQ(A a, NEG B n) WITHIN 1h SELECT first", f"SELECT first {CHOOSES}, but {LATE}; {MEND}", "first"),
+        (f"SEQ(A a, NEG B n) {W} SELECT cumulative", f"SELECT cumulative {CHOOSES}, but {LATE}; {MEND}", "cumulative"),
+        ("SEQ(A a, NEG B n, C? c) WITHIN 1h SELECT last", f"SELECT last {CHOOSES}, but {LATE}; {MEND}", "last"),
+        (f"SEQ(A a, NEG B n) {W} CONSUME consumed",
+         f"CONSUME consumed takes away the events of a match when it ends, but {LATE}; {MEND}", "consumed"),
+        ("SEQ(A a, NEG B n) WITHIN 1h AFTER MATCH SKIP TO NEXT",
+         f"AFTER MATCH SKIP TO NEXT drops what overlaps a match when that ends, but {LATE}; {MEND}",
+         "AFTER MATCH SKIP TO NEXT"),
+        ("PERIODIC(A a, 1s, C c) WITHIN 1h SELECT last",
+         f"SELECT last {CHOOSES}, but {TICKS}; leave the clause out", "last"),
+        ("PERIODIC(A a, 1s, C c) WITHIN 1h CONSUME consumed",
+         f"CONSUME consumed takes away the events of a match when it ends, but {TICKS}; leave the clause out",
+         "consumed"),
+        ("PERIODIC(A a, 1s, C c) WITHIN 1h AFTER MATCH SKIP PAST LAST",
+         f"AFTER MATCH SKIP PAST LAST drops what overlaps a match when that ends, but {TICKS}; leave the clause out",
+         "AFTER MATCH SKIP PAST LAST"),
+        (f"PERIODIC(A a, 1s, C c) {W}",
+         "PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h instead of WINDOW",
+         "PERIODIC(A a, 1s, C c)"),
+        # policies
+        ("SEQ(A a) WITHIN 1h SELECT cumulative RETURN a.V",
+         "RETURN speaks of one match, and SELECT cumulative makes one result of all matches that end in an event; "
+         "leave RETURN out, or write SELECT each", "RETURN a.V"),
+        ("SEQ(A a) WITHIN 1h LIMIT 3 PER WINDOW",
+         "LIMIT counts the matches of a window that events open, and WITHIN makes none; write WINDOW OPEN … CLOSE … "
+         "instead of WITHIN, or leave LIMIT out", "3"),
+        ("SEQ(A a) WITHIN UNBOUNDED LIMIT 3 PER WINDOW",
+         "LIMIT counts the matches of a window that events open, and WITHIN makes none; write WINDOW OPEN … CLOSE … "
+         "instead of WITHIN, or leave LIMIT out", "3"),
+        (f"SEQ(A a) {W} LIMIT 0 PER WINDOW",
+         "LIMIT 0 PER WINDOW reports nothing; expected a number from 1 to 9223372036854775807", "0"),
+        ("SEQ(A a) WITHIN 1h STRATEGY partition_contiguity",
+         "partition_contiguity speaks of neighbours in a partition, and the query has no PARTITION BY; add PARTITION "
+         "BY, or write strict_contiguity for neighbours in the stream", "partition_contiguity"),
+        ("SEQ(A a, B b) WHERE a.V = 1 AND [ID, name] WITHIN 1h STRATEGY partition_contiguity",
+         "partition_contiguity speaks of neighbours in a partition, and the query has no PARTITION BY; write PARTITION "
+         "BY ID, name instead of [ID, name], or write strict_contiguity for neighbours in the stream",
+         "partition_contiguity"),
+        ("SEQ(A a) WITHIN 1h WEIGHT 0", "WEIGHT 0 is none; expected a number above 0", "0"),
+        ("SEQ(A a) WITHIN 1h WEIGHT 1e999", "WEIGHT inf is none; expected a number above 0", "1e999"),
+        # unknown words
+        ("SEQ(A a) WITHIN 1h STRATEGY skip_til_next",
+         "unknown STRATEGY 'skip_til_next'; expected skip_till_any, skip_till_next, partition_contiguity or "
+         "strict_contiguity; did you mean 'skip_till_next'?", "skip_til_next"),
+        ("SEQ(A a) WITHIN 1h STRATEGY Strict",
+         "unknown STRATEGY 'Strict'; expected skip_till_any, skip_till_next, partition_contiguity or "
+         "strict_contiguity; did you mean 'strict_contiguity'?", "Strict"),
+        ("SEQ(A a) WITHIN 1h STRATEGY next",
+         "unknown STRATEGY 'next'; expected skip_till_any, skip_till_next, partition_contiguity or "
+         "strict_contiguity", "next"),
+        ("SEQ(A a) WITHIN 1h SELECT all",
+         "unknown SELECT 'all'; expected each, first, last or cumulative; did you mean 'each'?", "all"),
+        ("SEQ(A a) WITHIN 1h SELECT cumulativ",
+         "unknown SELECT 'cumulativ'; expected each, first, last or cumulative; did you mean 'cumulative'?",
+         "cumulativ"),
+        ("SEQ(A a) WITHIN 1h CONSUME consume",
+         "unknown CONSUME 'consume'; expected zero or consumed; did you mean 'consumed'?", "consume"),
+        ("SEQ(A a) WITHIN 1h CONSUME none",
+         "unknown CONSUME 'none'; expected zero or consumed; did you mean 'zero'?", "none"),
+        # NEXT, CONSECUTIVE
+        ("SEQ(A a, NEXT NEG B b, C c) WITHIN 1h",
+         "NEXT cannot stand before NEG B b, which binds no event; write it before the member that is to come next, as "
+         "in SEQ(A a, NEXT B b)", "NEXT NEG B b"),
+        ("AND(A a, NEXT B b) WITHIN 1h",
+         "NEXT stands only before a member of a SEQ: what it binds first comes right after the members before it; "
+         "write SEQ(P p, NEXT Q q) there", "NEXT B b"),
+        ("APERIODIC(A a, NEXT B b, C c) WITHIN 1h",
+         "NEXT stands only before a member of a SEQ: what it binds first comes right after the members before it; "
+         "write SEQ(P p, NEXT Q q) there", "NEXT B b"),
+        ("SEQ(A a CONSECUTIVE, B b) WITHIN 1h",
+         "CONSECUTIVE is between several events, and a holds one at most; write A+ a[] CONSECUTIVE, or NEXT before it "
+         "for what lies before it", "A a CONSECUTIVE"),
+        ("SEQ(A a, B{0,1} b[] CONSECUTIVE) WITHIN 1h",
+         "CONSECUTIVE is between several events, and b holds one at most; write B+ b[] CONSECUTIVE, or NEXT before it "
+         "for what lies before it", "B{0,1} b[] CONSECUTIVE"),
+        ("SEQ(A a, (SEQ(B b))? g CONSECUTIVE) WITHIN 1h",
+         "CONSECUTIVE is between several rounds, and g holds one at most; write (SEQ(B b))+ g[] CONSECUTIVE, or NEXT "
+         "before it for what lies before it", "(SEQ(B b))? g CONSECUTIVE"),
+        # a NEG needs an end
+        ("OR(C c, SEQ(A a, NEG B n)) WINDOW EVERY 5s CLOSE AFTER 9s",
+         "nothing stands after NEG B n in its SEQ, which is not the whole pattern, so it is not said where it ends; "
+         "add a member after it that must come, or move it to the outermost SEQ", "NEG B n"),
+    ],
+)  # fmt: skip
+def test_combinations(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"PATTERN {text}", schema) == (message, marked)
+
+
+@pytest.mark.parametrize("clauses", ["LIMIT 3 PER WINDOW", "STRATEGY skip_till_next WEIGHT 2", "SELECT each"])
+@pytest.mark.parametrize("pattern", ["SEQ(NEG B m, A a)", "SEQ(A a, NEG B n)", "SEQ(NEG B m, A? a, C c, NEG B n)"])
+def test_a_negation_at_the_edge_of_an_explicit_window(pattern: str, clauses: str, schema: Schema) -> None:
+    for window in (W, "WINDOW OPEN ON A o CLOSE ON B e", "WINDOW EVERY 5 EVENTS CLOSE AFTER 10 EVENTS"):
+        parse(f"PATTERN {pattern} {window} {clauses}", schema)
+
+
+ONE = "o is the event that opens the window, no variable of the pattern; only the conditions in WINDOW can mention it"
+TWO = "e is the event that closes the window, no variable of the pattern; only the conditions in WINDOW can mention it"
+ON = "WINDOW OPEN ON A o CLOSE ON C e"
+OPENS = (
+    "a variable of the pattern, and the window opens whatever that binds; the condition behind OPEN ON can mention o "
+    "only, and the pattern's WHERE stands before WINDOW"
+)
+CLOSES = (
+    "a variable of the pattern, and the window closes whatever that binds; the condition behind CLOSE ON can mention "
+    "o and e only, and the pattern's WHERE stands before WINDOW"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        # extents
+        ("WINDOW EVERY 0 EVENTS CLOSE AFTER 9s",
+         "EVERY 0 EVENTS opens no window; expected a number from 1 to 9223372036854775807", "0"),
+        ("WINDOW EVERY 0s CLOSE AFTER 9s", "EVERY 0ns opens no window; expected a time from 1ns", "0s"),
+        ("WINDOW EVERY 5s CLOSE AFTER 0 EVENTS",
+         "CLOSE AFTER 0 EVENTS is no window; expected a number from 1 to 9223372036854775807", "0"),
+        ("WINDOW EVERY 5s CLOSE AFTER 0 min", "CLOSE AFTER 0ns is no window; expected a time from 1ns", "0 min"),
+        # names
+        ("WINDOW OPEN ON Aa o CLOSE AFTER 9s", "unknown event type 'Aa'; did you mean 'A'?", "Aa"),
+        ("WINDOW OPEN ON (A|B|A) o CLOSE AFTER 9s", "the union names 'A' twice; keep one", "A"),
+        ("WINDOW OPEN ON A i CLOSE AFTER 9s",
+         "'i' is no name for a variable, because it is the index in x[i]; choose another", "i"),
+        ("WINDOW OPEN ON A a CLOSE AFTER 9s",
+         "'a' is a variable of the pattern, and cannot name the event that opens the window too; choose another", "a"),
+        ("WINDOW OPEN ON A o CLOSE ON B x",
+         "'x' is a variable of the pattern, and cannot name the event that closes the window too; choose another", "x"),
+        ("WINDOW OPEN ON A g CLOSE AFTER 9s",
+         "'g' is a variable of the pattern, and cannot name the event that opens the window too; choose another", "g"),
+        ("WINDOW OPEN ON A n CLOSE AFTER 9s",
+         "'n' is a variable of the pattern, and cannot name the event that opens the window too; choose another", "n"),
+        ("WINDOW OPEN ON A o CLOSE ON B o",
+         "'o' names the event that opens the window, and cannot name the one that closes it too; choose another", "o"),
+        # what conditions can mention
+        (f"WHERE o.V = a.V {ON}", ONE, "o.V"),
+        (f"WHERE a.V = 1 AND NOT e.V > 1 {ON}", TWO, "e.V"),
+        (f"{ON} RETURN o.V", ONE, "o.V"),
+        (f"{ON} RETURN e.V AS last", TWO, "e.V"),
+        ("WINDOW OPEN ON A o WHERE a.V = o.V CLOSE AFTER 9s", f"a is {OPENS}", "a.V"),
+        ("WINDOW OPEN ON A o WHERE COUNT(g[]) = 1 CLOSE AFTER 9s", f"g is {OPENS}", "COUNT(g[])"),
+        ("WINDOW OPEN ON A o CLOSE ON C e WHERE g[first].x.V = e.V", f"g is {CLOSES}", "g[first].x.V"),
+        ("WINDOW OPEN ON A o CLOSE ON C e WHERE o.V = n.V", f"n is {CLOSES}", "n.V"),
+        ("WINDOW OPEN ON A o WHERE e.V = o.V CLOSE ON C e",
+         "e is the event that closes the window, which has not come when it opens; the condition behind OPEN ON can "
+         "mention o only, so compare it behind CLOSE ON", "e.V"),
+        ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s", "unknown variable 'q'; it can mention o", "q.V"),
+        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; it can mention e", "o.V"),
+        # what they may be
+        ("WINDOW OPEN ON A o WHERE o.W > 1 CLOSE AFTER 9s",
+         "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "o.W"),
+        ("WINDOW OPEN ON (A|C) o WHERE o.name = 'x' CLOSE AFTER 9s",
+         "'name' is no attribute that all of A | C share with one type (A has string, C has none); 'o' has only shared "
+         "attributes; which are ID", "o.name"),
+        ("WINDOW OPEN ON A o WHERE o.V CLOSE AFTER 9s",
+         "OPEN ON … WHERE needs conditions, but o.V is of type int64; compare it, as in o.V = …", "o.V"),
+        ("WINDOW OPEN ON A o CLOSE ON C e WHERE e.ID = o.ID AND e.V + 1",
+         "CLOSE ON … WHERE needs conditions, but e.V + 1 is of type float64; compare it, as in e.V + 1 = …", "e.V + 1"),
+        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s", "< needs numbers, but o.name is a string", "o.name"),
+        ("WINDOW OPEN ON A o WHERE o[first].V > 3 CLOSE AFTER 9s",
+         "o holds one event and has no index; write o.V", "o[first].V"),
+        ("WINDOW OPEN ON A o CLOSE ON C e WHERE SUM(e[].V) > 3",
+         "e holds one event, not a list; write e.V", "SUM(e[].V)"),
+        ("WINDOW OPEN ON A o WHERE o[].V = 3 CLOSE AFTER 9s",
+         "the list o[].V stands only in an aggregate such as MAX(o[].V), or alone in RETURN", "o[].V"),
+        ("WINDOW OPEN ON A o WHERE [ID] CLOSE AFTER 9s",
+         "[ID] compares the variables of the pattern, and here is one event only; leave it out", "[ID]"),
+        ("WINDOW OPEN ON A o CLOSE ON C e WHERE e.V > 1 AND [ID]",
+         "[ID] compares the variables of the pattern; write e.ID = o.ID for the window's", "[ID]"),
+    ],
+)  # fmt: skip
+def test_windows(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"PATTERN SEQ(A a, NEG A n, (SEQ(B x))+ g[]) {text}", schema) == (message, marked)
+
+
+SKIPS = "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
+FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
+ENDS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
+NAMED = "; the event has a name, as in OPEN ON A o"
+COLUMNS = "; SELECT is each, first, last or cumulative; columns of the output are RETURN a.v"
+ORDER = (
+    "the order is PATTERN, WHERE, WITHIN or WINDOW, PARTITION BY, STRATEGY, SELECT, CONSUME, LIMIT, AFTER MATCH, "
+    "WEIGHT, RETURN"
+)
+STRATEGIES = "; the strategies are skip_till_any, skip_till_next, partition_contiguity, strict_contiguity"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "marked"),
+    [
+        # AFTER MATCH, as Flink and SQL write it
+        ("WITHIN 1h AFTER MATCH SKIP PAST LAST ROW", SKIPS, "ROW"),
+        ("WITHIN 1h AFTER MATCH SKIP PAST LAST EVENT RETURN a.V", SKIPS, "EVENT"),
+        ("WITHIN 1h AFTER MATCH SKIP TO NEXT ROW", SKIPS, "ROW"),
+        ("WITHIN 1h AFTER MATCH SKIP TO FIRST b", SKIPS, "FIRST"),
+        ("WITHIN 1h AFTER MATCH SKIP TO LAST b", SKIPS, "LAST"),
+        ("WITHIN 1h AFTER MATCH SKIP PAST b", SKIPS, "b"),
+        ("WITHIN 1h AFTER MATCH", SKIPS, ""),
+        ("WITHIN 1h AFTER SKIP TO NEXT", SKIPS, "SKIP"),
+        ("WITHIN 1h SKIP TO NEXT", SKIPS, "SKIP"),
+        # windows
+        ("WITHIN 5min SLIDE 1min", f"; did you mean {FORMS}?", "SLIDE"),
+        ("WITHIN 5min EVERY 1min", f"; did you mean {FORMS}?", "EVERY"),
+        ("OPEN ON A o CLOSE AFTER 1min", f"; did you mean {FORMS}?", "OPEN"),
+        ("WINDOW TUMBLING (5min)", f"; as in {FORMS}", "TUMBLING"),
+        ("WINDOW 5min", f"; as in {FORMS}", "5min"),
+        ("WINDOW OPEN 5min CLOSE AFTER 1min", f"; as in {FORMS}", "5min"),
+        ("WINDOW ON A o CLOSE AFTER 5min", f"; as in {FORMS}", "ON"),
+        ("WINDOW EVERY 5min", f"; a window has an end, too, as in {ENDS}", ""),
+        ("WINDOW OPEN ON A o RETURN a.V", f"; a window has an end, too, as in {ENDS}", "RETURN"),
+        ("WINDOW OPEN ON A o WHERE o.V = 1 SELECT last", f"; a window has an end, too, as in {ENDS}", "SELECT"),
+        ("WINDOW OPEN ON A o CLOSE 5min", f"; as in {ENDS}", "5min"),
+        ("WINDOW OPEN ON A o CLOSE WHEN c.V = 1", f"; as in {ENDS}", "WHEN"),
+        ("WINDOW OPEN ON A CLOSE AFTER 5min", NAMED, "AFTER"),
+        ("WINDOW OPEN ON (A|B) CLOSE AFTER 5min", NAMED, "AFTER"),
+        ("WINDOW OPEN ON A o CLOSE ON B WHERE B.V = 1", NAMED, "B"),
+        ("WINDOW OPEN ON A o CLOSE ON B", NAMED, ""),
+        ("WINDOW EVERY 5 CLOSE AFTER 5min", "; a time has the unit ns, us, ms, s, min, h or d, as in 5min", "CLOSE"),
+        ("WINDOW OPEN ON A o WHERE o.V > CLOSE AFTER 5min", "; is something missing before CLOSE?", "AFTER"),
+        # the others
+        ("WITHIN 1h GROUP BY ID", "; did you mean PARTITION BY?", "GROUP"),
+        ("WITHIN 1h STRATEGY skip-till-next", STRATEGIES, "-"),
+        ("WITHIN 1h STRATEGY skip till next", STRATEGIES, "till"),
+        ("WITHIN 1h SELECT *", COLUMNS, "*"),
+        ("WITHIN 1h SELECT a.V", COLUMNS, "."),
+        ("WITHIN 1h SELECT a, b", COLUMNS, ","),
+        ("WITHIN 1h LIMIT 3", "; write LIMIT 3 PER WINDOW", ""),
+        ("WITHIN 1h LIMIT 3 RETURN a.V", "; write LIMIT 3 PER WINDOW", "RETURN"),
+        ("WITHIN 1h LIMIT 3 PER MINUTE", "; write LIMIT 3 PER WINDOW", "MINUTE"),
+        ("WITHIN 1h SELEC first", "; did you mean 'SELECT'?", "SELEC"),
+        ("WITHIN 1h WEIGHT -1", "; expected a number or a whole number", "-"),
+    ],
+)  # fmt: skip
+def test_slips(text: str, hint: str, marked: str, schema: Schema) -> None:
+    message, underlined = refuse(f"PATTERN SEQ(A a) {text}", schema)
+    assert message.endswith(hint)
+    assert underlined == marked
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint", "marked"),
+    [
+        ("SEQ(A a, B+ CONSECUTIVE b[])", "; CONSECUTIVE stands behind the variable, as in B+ b[] CONSECUTIVE", "b"),
+        ("SEQ(A a, B CONSECUTIVE+ b[])", "; CONSECUTIVE stands behind the variable, as in B+ b[] CONSECUTIVE", "+"),
+        ("SEQ(A a NEXT B b)", "; is a comma missing?", "NEXT"),
+        ("ANY(3, A a[] CONSECUTIVE)",
+         "; ANY binds its events in any order; one after the other is SEQ(A{3,3} a[] CONSECUTIVE)", "CONSECUTIVE"),
+    ],
+)  # fmt: skip
+def test_slips_in_patterns(pattern: str, hint: str, marked: str, schema: Schema) -> None:
+    message, underlined = refuse(f"PATTERN {pattern} WITHIN 1h", schema)
+    assert message.endswith(hint)
+    assert underlined == marked
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked"),
+    [
+        ("WITHIN 1h SELECT first STRATEGY skip_till_next", f"STRATEGY must come before SELECT; {ORDER}",
+         "STRATEGY skip_till_next"),
+        ("WITHIN 1h WEIGHT 2 AFTER MATCH SKIP TO NEXT", f"AFTER MATCH must come before WEIGHT; {ORDER}",
+         "AFTER MATCH SKIP TO NEXT"),
+        ("WITHIN 1h SELECT first SELECT last", "SELECT stands twice; keep one", "SELECT last"),
+        (f"WITHIN 1h {W}", "WITHIN and WINDOW exclude each other; keep one", W),
+    ],
+)  # fmt: skip
+def test_order_of_clauses(text: str, message: str, marked: str, schema: Schema) -> None:
+    assert refuse(f"PATTERN SEQ(A a) {text}", schema) == (message, marked)

@@ -1,0 +1,56 @@
+"""The halves of the reference matcher, of which one says and one follows what a match is, agree."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import harness
+import naive
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pattern_strategies import Draw, most_events
+from policy_strategies import AREAS, policy_queries
+from strategies import Case
+from stream_strategies import streams
+
+
+@st.composite
+def trees(draw: Draw, area: str) -> Case:
+    """A query, not by way of its text, and a stream."""
+    query = draw(policy_queries(area))
+    return Case(query, "", draw(streams(query.schema, most_events(query.pattern))), [1])
+
+
+@pytest.mark.parametrize("area", AREAS)
+@given(st.data())
+def test_the_halves_agree(area: str, data: st.DataObject) -> None:
+    """Wherever both have a say; elsewhere the one is only run."""
+    case = data.draw(trees(area))
+    query, events = case.query, case.events
+    followed = naive.find_matches(query, events, by_runs=True)
+    if not naive.needs_runs(query):
+        assert naive.find_matches(query, events, by_runs=False) == followed, harness.describe(query, events)
+
+
+@pytest.mark.parametrize("area", AREAS)
+@given(st.data())
+def test_what_is_followed_is_a_match(area: str, data: st.DataObject) -> None:
+    """Whatever the strategy, what is followed is among all that there is when nothing is skipped or consumed."""
+    case = data.draw(trees(area))
+    query, events = case.query, case.events
+    plain = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
+    strategy = "skip_till_any" if query.strategy == "skip_till_next" else query.strategy
+    everything = naive.find_matches(dataclasses.replace(query, strategy=strategy, **plain), events)
+    for match in naive.find_matches(dataclasses.replace(query, **plain), events):
+        assert match in everything, (match, harness.describe(query, events))
+
+
+@pytest.mark.parametrize("area", AREAS)
+@given(st.data())
+def test_what_times_out_waits_for_something(area: str, data: st.DataObject) -> None:
+    case = data.draw(trees(area))
+    query, events = case.query, case.events
+    late = naive.timed_out(query, events)
+    assert [one.timed_out_at for one in late] == sorted(one.timed_out_at for one in late)
+    assert all(one.bound and one.waits_for for one in late), harness.describe(query, events)

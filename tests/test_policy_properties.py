@@ -1,0 +1,114 @@
+"""Windows, strategies and policies: the engine reports what the reference matcher does, area by area."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import harness
+import naive
+import pyarrow as pa
+import pytest
+from disorder import disordered, late_engine, split
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from policy_strategies import AREAS, policy_cases
+from strategies import Case
+
+from fastcep.query.patterns import positive_leaves
+
+#: What the engine answers yet. The other tests wait.
+BUILT: tuple[str, ...] = ()
+TIMED_OUT_IS_BUILT = False
+
+areas = pytest.mark.parametrize(
+    "area",
+    [pytest.param(one, marks=() if one in BUILT else pytest.mark.skip(reason="not answered yet")) for one in AREAS],
+)
+some = settings(max_examples=max(1, settings().max_examples // 2))
+
+
+def draw(data: st.DataObject, area: str) -> Case:
+    """A case, and for --hypothesis-show-statistics whether it has matches."""
+    case: Case = data.draw(policy_cases(area), "case")
+    found = len(naive.find_matches(case.query, case.events))
+    event(f"matches: {'none' if not found else '1 to 9' if found < 10 else '10 or more'}")
+    return case
+
+
+@areas
+@given(st.data())
+def test_in_order(area: str, data: st.DataObject) -> None:
+    """Cut anywhere: after each batch all that is decided is reported, and nothing else."""
+    case = draw(data, area)
+    harness.assert_in_time(case.query, case.events, case.batch_sizes)
+
+
+@areas
+@some
+@given(st.data())
+def test_one_batch(area: str, data: st.DataObject) -> None:
+    """The whole stream in one batch, and a flush."""
+    case = draw(data, area)
+    harness.assert_same(case.query, case.events, harness.rows(case.query, None, case.events), "one batch")
+
+
+@areas
+@some
+@given(st.data())
+def test_one_by_one(area: str, data: st.DataObject) -> None:
+    """Events sent one by one."""
+    case = draw(data, area)
+    harness.assert_same(case.query, case.events, harness.rows_by_send(case.query, None, case.events), "one by one")
+
+
+@areas
+@some
+@given(st.data())
+def test_out_of_order(area: str, data: st.DataObject) -> None:
+    """Out of order, with an allowed lateness: as on the sorted stream of what is not late."""
+    case, arrivals, lateness = data.draw(disordered(policy_cases(area)), "case")
+    accepted, _ = split(arrivals, lateness)
+    engine = late_engine(case, lateness)
+    found: list[harness.Row] = []
+    for part in harness.batches(case.query.schema, arrivals, case.batch_sizes):
+        found += harness.table_rows(case.query, engine.process(part).to_arrow())
+    found += harness.table_rows(case.query, engine.flush().to_arrow())
+    how = f"batches of {case.batch_sizes}, lateness {lateness}, arriving as {harness.line(arrivals)}"
+    harness.assert_same(case.query, accepted, found, how)
+
+
+@pytest.mark.skipif(not TIMED_OUT_IS_BUILT, reason="not answered yet")
+@areas
+@given(st.data())
+def test_timed_out(area: str, data: st.DataObject) -> None:
+    """Partial matches that still wait when their window ends, wherever the stream is cut."""
+    import fastcep
+
+    case = draw(data, area)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_, **__: None)  # an unbounded window is meant
+        engine: Any = fastcep.Engine(case.query, timed_out=True)  # type: ignore[call-arg]
+    found: list[naive.TimedOut] = []
+    for part in harness.batches(case.query.schema, case.events, case.batch_sizes):
+        engine.process(part)
+        found += expired(case, engine.timed_out())
+    engine.flush()
+    found += expired(case, engine.timed_out())
+    wanted = naive.timed_out(case.query, case.events)
+    assert found == wanted, f"{harness.describe(case.query, case.events)}\nfound  {found}\nwanted {wanted}"
+
+
+def expired(case: Case, table: pa.Table) -> list[naive.TimedOut]:
+    """The rows of the engine's second output."""
+    names = [leaf.name for leaf in positive_leaves(case.query.pattern)]
+    columns = ["query", "window_id", "timed_out_at", "bound", "waits_for", *names]
+    assert table.column_names == columns, table.column_names
+    assert set(table["query"].to_pylist()) <= {case.query.name}
+    times = table["timed_out_at"].cast(pa.int64())
+    rows: list[dict[str, Any]] = table.set_column(2, "timed_out_at", times).to_pylist()
+    return [
+        naive.TimedOut(
+            {name: row[name] for name in names}, row["timed_out_at"], row["bound"], row["waits_for"], row["window_id"]
+        )
+        for row in rows
+    ]
