@@ -1,8 +1,8 @@
 """Contiguity: where an event is bound only if nothing lies between it and one bound before.
 
-That is an equality like those of WHERE. On the side of the row stands the position of the *latest* event that some members
-bind; on the side of the event that of the *previous* one, in the stream or in its partition. So it is a word of the edge's
-key, and partial matches that an event in between has cut off are not even visited.
+That is an equality like those of WHERE. On the side of the row stands the position of the *latest* event that some
+members bind; on the side of the event that of the *previous* one, in the stream or in its partition. So it is a word of
+the edge's key, and partial matches that an event in between has cut off are not even visited.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def contiguities(query: ast.Query, places: Automaton) -> Iterator[tuple[Edge, Op
 def neighbours(query: ast.Query) -> PartitionPlan | None:
     """In what the previous event is looked for: partitions, or (None) the stream.
 
-    Between events that follow each other in the stream nothing lies in a partition either, so that ``strict_contiguity``
-    needs no partitions for ``NEXT`` and ``CONSECUTIVE``.
+    Between events that follow each other in the stream nothing lies in a partition either, so that
+    ``strict_contiguity`` needs no partitions for ``NEXT`` and ``CONSECUTIVE``.
     """
     if not query.partition or query.strategy == "strict_contiguity":
         return None
@@ -57,7 +57,7 @@ def _follows(edge: Edge, members: Sequence[int]) -> Op:
 
 
 def _asked(pattern: ast.Pattern, first: int, group: int, places: Automaton) -> Iterator[tuple[Edge, Op]]:
-    """What a part asks for, whose first variable has number ``first``, and which stands in a repeated group or in -1."""
+    """What a part asks for, whose first variable has number ``first``; ``group`` is that which repeats it, or -1."""
     match pattern:
         case ast.Member(consecutive=True):
             for edge in places.edges:

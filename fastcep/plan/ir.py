@@ -3,8 +3,8 @@
 An :class:`Op` is an immutable tree. Its leaves say where a value comes from:
 
 ``const``  ``(value,)``                      a constant (None is null)
-``event``  ``(member, attribute)``           the event that is being bound to ``member``; `POSITION` and `PREVIOUS` count
-                                           as attributes too
+``event``  ``(member, attribute)``           the event that is being bound to ``member``; `POSITION` and `PREVIOUS`
+                                           count as attributes too
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)

@@ -20,8 +20,8 @@ from fastcep.query import ast
 class EventColumn:
     """A value of each event, computed once per batch: a schema column, a built-in, or an expression over them.
 
-    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5`` the
-    position in the stream, ``-6`` that of the previous event (`Plan.partition`).
+    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5``
+    the position in the stream, ``-6`` that of the previous event (`Plan.partition`).
     ``members`` is the bit mask of the members that read it.
     """
 

@@ -10,8 +10,8 @@ non-null values, ``sum min max mean m2`` running aggregates (mean and m2 are Wel
 dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a
 round; ``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
 
-Of several members, which stand in the attribute's place: ``latest``, the position of the last event that any of them binds
-(``extra`` 1: but for the very last).
+Of several members, which stand in the attribute's place: ``latest``, the position of the last event that any of them
+binds (``extra`` 1: but for the very last).
 """
 
 from __future__ import annotations

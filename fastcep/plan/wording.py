@@ -29,8 +29,8 @@ def describe(expr: Op, query: ast.Query) -> str:
 
     Beyond the language: ``x[last-1].a`` is the element before the last, ``known(x)`` says that x is not null,
     ``g[last] binds a`` that the last round of a group does bind its variable, ``a IMPLIES b`` that b need only hold if
-    a does, ``partition.a`` is the partition's value of an attribute, ``latest(x, y)`` the position of the last event that x
-    or y binds, ``position(x)`` that of the event itself, ``previous(x)`` that of the event right before it.
+    a does, ``partition.a`` is the partition's value of an attribute, ``latest(x, y)`` the position of the last event
+    that x or y binds, ``position(x)`` that of the event itself, ``previous(x)`` that of the event right before it.
     """
     text, whole = _words(query.pattern).form(expr)
     return text[1:-1] if whole else text

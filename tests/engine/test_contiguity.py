@@ -314,7 +314,8 @@ def test_partitions_count_against_the_memory_limit() -> None:
             found.append(error.matches.to_arrow())
         assert engine.metrics()["memory_bytes"] <= 300_000
     assert errors > 0
-    assert all(set(map(str, few.to_pylist())) <= set(map(str, all_.to_pylist())) for few, all_ in zip(found, truth))
+    for few, every in zip(found, truth, strict=True):
+        assert set(map(str, few.to_pylist())) <= set(map(str, every.to_pylist()))
     engine.advance(10**9)
     assert engine.metrics()["keys"] == 0
 
