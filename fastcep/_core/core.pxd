@@ -31,7 +31,6 @@ cdef struct Core:
     int n_slots
     int n_indexes            # of the states; those of the negations follow
     int n_negations
-    int n_stores             # all of them: behind the negations' there may be that of the partitions
     int n_columns
     int n_foralls
     int n_sets
@@ -46,8 +45,6 @@ cdef struct Core:
     int64_t* type_codes
     Code* locals
     uint8_t* has_local
-    int32_t* partition       # per type the columns of its attributes, -1 for a type that is in none; see partitions.pyx
-    uint8_t* partition_floats
     Column* columns
     Edge* edges
     State* states
@@ -89,6 +86,9 @@ cdef struct Core:
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
+    int n_stores             # all indexes: behind those of the negations there may be that of the partitions
+    int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none
+    uint8_t* partition_floats
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:
