@@ -7,6 +7,7 @@ from fastcep._core.decide cimport defer
 from fastcep._core.elements cimport guard, holds
 from fastcep._core.emit cimport emit_staged
 from fastcep._core.negate cimport none_came
+from fastcep._core.remove cimport note_advance
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport new_node
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
@@ -34,14 +35,16 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         return
     if edge.n_absent > 0 and not none_came(core, edge.absent, edge.n_absent, state, j, INT64_MAX):
         return
-    if state.accepting and guard(core, state.accept_guard, j):
-        if all_hold(core, state.accept_forall, state.n_accept_forall, j) and (
-                state.n_accept_absent == 0
-                or none_came(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)):
+    if state.accepting:
+        if ends(core, state, j):
             if state.deferred:
                 defer(core, edge.target, j, core.now)
             else:
                 emit_staged(core, state, j)
+        elif core.must_advance and state.n_indexes == 0:
+            return  # it can only end here, so the event does not advance it
+    if core.must_advance and stage.birth[j] >= 0 and not edge.keeps:
+        note_advance(core, edge.index, stage.parent[j], stage.birth[j])
     nulls = null_bits(core, state, j)
     for i in range(state.n_indexes):
         info = core.infos + state.indexes[i]
@@ -49,6 +52,13 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
             stored |= insert_staged(core, state, state.indexes[i], j, nulls)
     if stored:
         count_row(core, stage.start[j])
+
+
+cdef inline bint ends(Core* core, const State* state, int64_t j) noexcept nogil:
+    """Whether staged row ``j`` of an accepting state is a match."""
+    return (guard(core, state.accept_guard, j) and all_hold(core, state.accept_forall, state.n_accept_forall, j) and (
+        state.n_accept_absent == 0
+        or none_came(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)))
 
 
 cdef inline bint all_hold(Core* core, const int32_t* checks, int n, int64_t j) noexcept nogil:
@@ -87,7 +97,7 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     found = find(index, key)
     if found < 0:
         found = find_or_add(index, key)
-    row = -1 if found < 0 else append(index, found, core.starts.first)
+    row = -1 if found < 0 else append(index, found, core.starts.kept)
     if row < 0:
         core.failed = True
         return False

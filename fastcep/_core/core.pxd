@@ -10,6 +10,7 @@ from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
 from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
 from fastcep._core.vectors cimport Vec
+from fastcep._core.windows cimport Part, Windows
 
 cdef enum:              # kinds of program inputs, as in predicate.code_new
     ROW
@@ -86,9 +87,35 @@ cdef struct Core:
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
-    int n_stores             # all indexes: behind those of the negations there may be that of the partitions
-    int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none
+    bint must_advance        # a partial match that an event extends is replaced
+    bint removes             # partial matches may end before their window does
+    bint is_shared           # explicit windows share their rows
+    bint has_policy          # not every match of an event is reported, or more follows from one
+    int select
+    bint consumes
+    int after_match
+    int64_t limit            # matches per window, 0 for no limit
+    int64_t reported         # of the window
+    Windows windows          # explicit ones
+    Part outside             # isolated: what stands here while no window is entered
+    int64_t window_id        # of the window that is entered,
+    int64_t window_time
+    bint tells               # partial matches that have timed out are an output
+    Vec* timed_values        # output of partial matches that have timed out, as out_values and out_lengths
+    Vec* timed_lengths
+    Vec timed                # and per one: state, time, window id
+    Vec found                # scratch: start, birth, index, bucket, row of each
+    int64_t elsewhere        # live partial matches in windows that are not entered
+    Vec out_windows          # output: the window of each match; shared, before the event ends: the last one it may be in
+    Vec advanced             # partial matches that the event has extended: index, bucket, birth
+    Vec bound                # scratch of the policies: events of the event's matches, each ascending, one after the other
+    Vec ends                 # where they end
+    Vec chosen               # whether each is reported
+    int64_t* cursor          # scratch: per member
+    Vec leaving              # events that leave, ascending
+    int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none; NULL: no partitions
     uint8_t* partition_floats
+    Index partitions         # the last event of each, see partitions.pyx
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

@@ -10,7 +10,8 @@ from libc.string cimport memset
 from fastcep._core.core cimport Core, count_row
 from fastcep._core.emit cimport emit_staged, end_event
 from fastcep._core.negate cimport none_came
-from fastcep._core.pending cimport Due, free_row, new_row, next_due, pending_clear, row_at, wait
+from fastcep._core.pending cimport Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
+from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.tables cimport State
 
 cdef enum:
@@ -31,10 +32,13 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     """Let staged row ``j`` of state ``number``, complete at ``time``, wait until it is decided."""
     cdef State* state = core.states + number
     cdef int64_t start = core.stage.start[j], row
-    cdef int64_t last = _later(core.starts.time[start & core.starts.mask], core.window)
-    cdef int64_t due = last
+    cdef int64_t last = INT64_MAX
+    cdef int64_t due
     cdef int64_t* to
     cdef int c
+    if core.window_kind != EXPLICIT:
+        last = _later(core.starts.time[start & core.starts.mask], core.window)
+    due = last
     if core.period > 0:
         if not _ticks_after(core, time, last):
             return
@@ -59,9 +63,9 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     count_row(core, start)
 
 
-cdef const int64_t* outputs_of(const Core* core, int64_t row) noexcept nogil:
+cdef const int64_t* outputs_of(const Pending* pending, int n_slots, int64_t row) noexcept nogil:
     """The outputs of a waiting match, each with its null flag behind it; 0 beyond those of its state."""
-    return row_at(&core.pending, row) + HEAD + core.n_slots
+    return row_at(pending, row) + HEAD + n_slots
 
 
 cdef void _load(Core* core, const int64_t* row) noexcept nogil:
@@ -79,7 +83,7 @@ cdef void _load(Core* core, const int64_t* row) noexcept nogil:
 
 
 cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
-    """Decide what is due before ``time``, or all there is, and emit what holds."""
+    """Decide what is due before ``time``, or all there is, and emit what holds; at the end of an explicit window: then."""
     cdef Due due
     cdef int64_t* row
     cdef int64_t start, now = core.now
@@ -88,6 +92,8 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
     core.emitted = 0
     while core.pending.size > 0 and (all or core.pending.heap[0].time < time) and not core.failed:
         due = next_due(&core.pending)
+        if core.window_kind == EXPLICIT:
+            due.time = time
         row = row_at(&core.pending, due.row)
         start = row[0]
         state = core.states + row[1]
@@ -103,7 +109,7 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
             free_row(&core.pending, due.row)
             core.starts.rows[start & core.starts.mask] -= 1
             core.starts.live -= 1
-        if core.pending.size == 0 or core.pending.heap[0].time != due.time:
+        if core.pending.size == 0 or (core.pending.heap[0].time != due.time and core.window_kind != EXPLICIT):
             end_event(core, -1, due.time)
     core.now = now
     core.due = core.pending.heap[0].time if core.pending.size > 0 else INT64_MAX

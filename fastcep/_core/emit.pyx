@@ -4,8 +4,10 @@ from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.elements cimport elements_of, rounds_of
+from fastcep._core.policy cimport apply_policies
+from fastcep._core.expand cimport expand
 from fastcep._core.seen cimport add_entry, forget
-from fastcep._core.starts cimport gather_starts
+from fastcep._core.starts cimport EXPLICIT, gather_starts
 from fastcep._core.store cimport Bucket
 from fastcep._core.tables cimport FIRST, MEMBER_AT, THIS, Edge, Leaf, State
 from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
@@ -13,17 +15,25 @@ from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
 
 cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
     """Write staged row ``j`` of ``state``, a complete match, to the output."""
+    if core.n_sets > 0 and not _is_new(core, state, j):
+        return
+    write_row(core, state, j, core.out_values, core.out_lengths)
+    if core.is_shared and push(&core.out_windows, core.starts.window[core.stage.start[j] & core.starts.mask]) < 0:
+        core.failed = True
+    core.emitted += 1
+
+
+cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec* lengths) noexcept nogil:
+    """Append what staged row ``j`` binds to the vectors of each member."""
     cdef Leaf* leaf
     cdef int m, group = -1
     cdef int64_t i, count = 0
-    if core.n_sets > 0 and not _is_new(core, state, j):
-        return
     for m in range(core.n_members):
         leaf = core.leaves + m
         if leaf.negated:
             continue
         if not leaf.repeated:
-            if push(core.out_values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
+            if push(values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
                 core.failed = True
             continue
         if not state.has[leaf.slot]:
@@ -32,11 +42,10 @@ cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
             count = elements_of(core, m, j)
             group = leaf.group
         for i in range(count):
-            if push(core.out_values + m, core.chains[m].data[i]) < 0:
+            if push(values + m, core.chains[m].data[i]) < 0:
                 core.failed = True
-        if push(core.out_lengths + m, count) < 0:
+        if push(lengths + m, count) < 0:
             core.failed = True
-    core.emitted += 1
 
 
 cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:
@@ -115,11 +124,30 @@ cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int firs
         else:
             fill(vec.data + vec.size, position if word == THIS else -1, n)
         vec.size += n
+    if core.is_shared:
+        vec = &core.out_windows
+        if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
+            core.failed = True
+            return
+        for m in range(n):
+            vec.data[vec.size + m] = core.starts.window[
+                from_[(m if rows == NULL else rows[m]) * source.fixed] & core.starts.mask]
+        vec.size += n
     core.emitted += n
 
 
 cdef void end_event(Core* core, int64_t position, int64_t time) noexcept nogil:
-    """Note which event, or decision (-1), and what time the matches just emitted belong to."""
+    """Note which event, or decision (-1), and what time the matches just emitted belong to, if they are reported."""
+    cdef int64_t i
+    if core.has_policy and core.emitted and not core.failed:
+        apply_policies(core)
+    if core.window_kind == EXPLICIT and core.emitted and not core.failed:
+        if core.is_shared:
+            expand(core)
+        else:
+            for i in range(core.emitted):
+                if push(&core.out_windows, core.window_id) < 0:
+                    core.failed = True
     if core.emitted and not core.failed:
         if (push(&core.detected, position) < 0 or push(&core.detected_times, time) < 0
                 or push(&core.detected_counts, core.emitted) < 0):

@@ -15,7 +15,7 @@ cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
     cdef Index* index = core.indexes + edge.index
     cdef const Column* column
     cdef Bucket* bucket
-    cdef int64_t number, fixed = index.fixed, live_from = core.starts.first
+    cdef int64_t number, fixed = index.fixed, kept_from = core.starts.kept
     cdef int j
     for j in range(edge.n_probe):
         column = edge.probe[j]
@@ -28,6 +28,6 @@ cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
     if number < 0:
         return NULL
     bucket = bucket_at(index, number)
-    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < live_from:
+    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < kept_from:
         bucket.head += 1
     return bucket if bucket.head < bucket.size else NULL

@@ -12,7 +12,7 @@ from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
-    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert,
+    Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert, number_of,
 )
 from fastcep._core.tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.vectors cimport fill, gather
@@ -76,7 +76,7 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     number = find(index, key)
     if number < 0:
         number = find_or_add(index, key)
-    row = -1 if ordinal < 0 or number < 0 else append(index, number, core.starts.first)
+    row = -1 if ordinal < 0 or number < 0 else append(index, number, core.starts.kept)
     if row < 0:
         core.failed = True
         return
@@ -135,7 +135,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 return
         first += m
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
-        compact(core.indexes + edge.index, bucket, live_from)
+        compact(core.indexes + edge.index, bucket, core.starts.kept)
 
 
 cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const int32_t* rows, int n,
@@ -160,6 +160,8 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
         stage.edge[size + i] = e
     if source.birth >= 0:
         gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
+    if core.removes:
+        fill(stage.parent + size, number_of(index, bucket), n)
     if core.implied >= 0:
         gather_starts(stage.bind[core.implied] + size, &core.starts, stage.start + size, 1, NULL, n)
     for j in range(target.n_bind):
@@ -248,7 +250,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
                 row[state.fixed].step = 1
         if row[state.fixed].step:
             null_words(core, state, n)
-    stored = insert(index, core.words, row, n, core.starts.first)
+    stored = insert(index, core.words, row, n, core.starts.kept)
     if stored < 0:
         core.failed = True
         return

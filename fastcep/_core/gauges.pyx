@@ -1,40 +1,105 @@
 # cython: language_level=3
-"""Gauges: rows, keys and bytes of indexes, and the string codes that they hold."""
-from libc.stdint cimport int64_t, uint8_t
+"""Gauges: rows, keys and bytes of indexes (in windows too), and the string codes that they hold."""
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.decide cimport outputs_of
+from fastcep._core.pending cimport Pending
+from fastcep._core.starts cimport Starts, starts_bytes
 from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, index_bytes, key_of
+from fastcep._core.windows cimport window_at
 
 
-cdef int64_t rows_in(const Index* indexes, int n) noexcept nogil:
-    """Rows, dead ones not yet removed included."""
-    cdef int64_t total = 0, j
+cdef const Index* indexes_of(const Core* core, int64_t number) noexcept nogil:
+    """The indexes of an open window's part (NULL if it has none); of the core itself for ordinal ``first - 1``."""
+    if number < core.windows.first:
+        return core.indexes
+    return NULL if window_at(&core.windows, number).part == NULL else window_at(&core.windows, number).part.indexes
+
+
+cdef int64_t rows_in(const Core* core, int first, int end) noexcept nogil:
+    """Rows in these indexes, dead ones not yet removed included."""
+    cdef int64_t total = 0, number, j
+    cdef const Index* indexes
     cdef Bucket* bucket
     cdef int i
-    for i in range(n):
-        for j in range(indexes[i].n_buckets):
-            bucket = bucket_at(indexes + i, j)
-            total += bucket.size - bucket.head
+    for number in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, number)
+        for i in range(first, end if indexes != NULL else first):
+            for j in range(indexes[i].n_buckets):
+                bucket = bucket_at(indexes + i, j)
+                total += bucket.size - bucket.head
     return total
 
 
-cdef int64_t keys_in(const Index* indexes, int n) noexcept nogil:
-    """Keys."""
-    cdef int64_t total = 0
+cdef int64_t keys_in(const Core* core) noexcept nogil:
+    """Keys of all indexes, and of partitions."""
+    cdef int64_t total = core.partitions.n_buckets, number
+    cdef const Index* indexes
     cdef int i
-    for i in range(n):
-        total += indexes[i].n_buckets
+    for number in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, number)
+        for i in range(core.n_indexes + core.n_negations if indexes != NULL else 0):
+            total += indexes[i].n_buckets
     return total
 
 
-cdef int64_t key_bytes_of(const Index* indexes, int n) noexcept nogil:
-    """Bytes without those of the rows."""
-    cdef int64_t total = 0
+cdef int64_t key_bytes(const Core* core) noexcept nogil:
+    """Bytes of all indexes without those of their rows."""
+    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
+    cdef const Index* indexes
     cdef int i
-    for i in range(n):
-        total += index_bytes(indexes + i) - indexes[i].bytes
+    for number in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, number)
+        for i in range(core.n_indexes + core.n_negations if indexes != NULL else 0):
+            total += index_bytes(indexes + i) - indexes[i].bytes
     return total
+
+
+cdef int64_t row_bytes(const Core* core) noexcept nogil:
+    """Bytes of the rows of partial matches, room for more included, of their starts and of their chain nodes."""
+    cdef int64_t total = starts_bytes(&core.starts), number
+    cdef const Index* indexes
+    cdef int i
+    for number in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, number)
+        if indexes == NULL:
+            continue
+        if number >= core.windows.first:
+            total += starts_bytes(&window_at(&core.windows, number).part.starts)
+        for i in range(core.n_indexes):
+            total += indexes[i].bytes
+    return total
+
+
+cdef int64_t waiting(const Core* core) noexcept nogil:
+    """Matches that wait for the time at which they are decided."""
+    cdef int64_t total = core.pending.size, number
+    for number in range(core.windows.first, core.windows.next):
+        if window_at(&core.windows, number).part != NULL:
+            total += window_at(&core.windows, number).part.pending.size
+    return total
+
+
+cdef int64_t open_windows(const Core* core) noexcept nogil:
+    """Explicit windows that are open."""
+    cdef int64_t total = 0, number
+    for number in range(core.windows.first, core.windows.next):
+        total += not window_at(&core.windows, number).closed
+    return total
+
+
+cdef int64_t first_position(const Core* core) noexcept nogil:
+    """Position of the oldest event that a live partial match begins with; INT64_MAX for none."""
+    cdef int64_t first = _first_start(&core.starts), number
+    for number in range(core.windows.first, core.windows.next):
+        if window_at(&core.windows, number).part != NULL:
+            first = min(first, _first_start(&window_at(&core.windows, number).part.starts))
+    return first
+
+
+cdef inline int64_t _first_start(const Starts* starts) noexcept nogil:
+    return INT64_MAX if starts.first == starts.next else starts.position[starts.first & starts.mask]
 
 
 cdef inline void _mark(uint8_t* marks, int64_t limit, int64_t code) noexcept nogil:
@@ -44,21 +109,40 @@ cdef inline void _mark(uint8_t* marks, int64_t limit, int64_t code) noexcept nog
 
 cdef void mark_codes(const Core* core, int n_outputs, uint8_t* marks, int64_t limit) noexcept nogil:
     """Set ``marks[c]`` for every word c that a key, a register or an output of a waiting match holds."""
-    cdef int64_t b, j
-    cdef int i, w, r
-    cdef const Index* index
+    cdef int64_t number
+    cdef const Index* indexes
+    cdef int i
+    _mark_index(&core.partitions, marks, limit)
+    for number in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, number)
+        if indexes == NULL:
+            continue
+        for i in range(core.n_indexes + core.n_negations):
+            _mark_index(indexes + i, marks, limit)
+        if number < core.windows.first:
+            _mark_waiting(&core.pending, core.n_slots, n_outputs, marks, limit)
+        else:
+            _mark_waiting(&window_at(&core.windows, number).part.pending, core.n_slots, n_outputs, marks, limit)
+
+
+cdef void _mark_index(const Index* index, uint8_t* marks, int64_t limit) noexcept nogil:
     cdef Bucket* bucket
+    cdef int64_t b
+    cdef int w, r
+    for b in range(index.n_buckets):
+        bucket = bucket_at(index, b)
+        for w in range(index.words):
+            _mark(marks, limit, key_of(bucket)[w])
+        for w in range(1, index.columns):
+            for r in range(bucket.head, bucket.size):
+                _mark(marks, limit, column_of(index, bucket, w)[r])
+
+
+cdef void _mark_waiting(const Pending* pending, int n_slots, int n_outputs, uint8_t* marks, int64_t limit) noexcept nogil:
     cdef const int64_t* outputs
-    for i in range(core.n_stores):
-        index = core.indexes + i
-        for b in range(index.n_buckets):
-            bucket = bucket_at(index, b)
-            for w in range(index.words):
-                _mark(marks, limit, key_of(bucket)[w])
-            for w in range(1, index.columns):
-                for r in range(bucket.head, bucket.size):
-                    _mark(marks, limit, column_of(index, bucket, w)[r])
-    for j in range(core.pending.size):
-        outputs = outputs_of(core, core.pending.heap[j].row)
+    cdef int64_t j
+    cdef int i
+    for j in range(pending.size):
+        outputs = outputs_of(pending, n_slots, pending.heap[j].row)
         for i in range(n_outputs):
             _mark(marks, limit, outputs[2 * i])

@@ -10,16 +10,22 @@ from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
 from fastcep._core.extend cimport begin, extend, probe
+from fastcep._core.gauges cimport first_position
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.partitions cimport find_previous
+from fastcep._core.parts cimport drop_part, enter, leave, move_windows
 from fastcep._core.pending cimport pending_bytes
+from fastcep._core.policy cimport CUMULATIVE, policy_clear
 from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.remove cimport replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
-from fastcep._core.starts cimport drop_all, expire, first_position, starts_bytes, starts_rest
+from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
+from fastcep._core.timeout cimport collect
 from fastcep._core.tables cimport Column, Leaf
 from fastcep._core.vectors cimport vec_free
+from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -29,6 +35,7 @@ cdef extern from *:
 
 cdef enum:
     SWEEP_BYTES = 1 << 20
+    BUNCH = 1024             # starts that have timed out before their partial matches are looked for
 
 
 cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* types, const int64_t* seq,
@@ -36,7 +43,6 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
     """Take the events; returns how many, see ``process``."""
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
-    cdef uint64_t pending
     cdef Py_ssize_t base = 0
     cdef int m, k, r, n_relevant
     while base < n:
@@ -44,41 +50,82 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
         n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
                            data, null, base, m, position + base)
         if core.failed:
-            give_up(core)
-            core.blind = time[n - 1]
-            core.events += base
-            return base
+            return stop(core, time, n, position, base)
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if core.due < core.now:
-                decide(core, core.now, False)
-            expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
-            core.event_birth = core.next_birth
-            core.emitted = 0
-            pending = bits[k]
-            while pending and not core.failed:
-                bind(core, __builtin_ctzll(pending), k, position + base + k, time[base + k])
-                pending &= pending - 1
-            if core.emitted:
-                end_event(core, position + base + k, core.now)
+            if core.window_kind == EXPLICIT:
+                move_windows(core, time, position, base + k, n)
+                if core.windows.isolated:
+                    match_in_windows(core, bits[k], k, position + base + k)
+                elif core.windows.first < core.windows.next:
+                    match_event(core, bits[k], k, position + base + k)
+            else:
+                if core.due < core.now:
+                    decide(core, core.now, False)
+                expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
+                match_event(core, bits[k], k, position + base + k)
             if core.failed:
-                give_up(core)
-                core.blind = time[n - 1]
-                core.events += base + k
-                return base + k
+                return stop(core, time, n, position, base + k)
+        if core.starts.first - core.starts.kept >= BUNCH:
+            collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
             sweep_all(core)
         base += m
     core.events += n
     core.now = time[n - 1]
+    if core.window_kind == EXPLICIT:
+        move_windows(core, time, position, n, n)
+        if core.failed:
+            give_up(core)
     if core.due < core.now:
         decide(core, core.now, False)
         if core.failed:
             give_up(core)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
+    if core.starts.keeps:
+        collect(core, core.starts.kept, core.starts.first)
     return n
+
+
+cdef Py_ssize_t stop(Core* core, const int64_t* time, Py_ssize_t n, int64_t position, Py_ssize_t taken) noexcept nogil:
+    """Give up at an event for which there is no memory, and pass over the rest of the batch; returns ``taken``."""
+    give_up(core)
+    if core.window_kind == EXPLICIT:
+        move_windows(core, time, position, n, n)
+        core.failed = False
+    core.blind = time[n - 1]
+    core.events += taken
+    return taken
+
+
+cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
+    """Bind event ``k`` of the chunk to each of its members, then end it."""
+    core.event_birth = core.next_birth
+    core.emitted = 0
+    while members and not core.failed:
+        bind(core, __builtin_ctzll(members), k, position, core.now)
+        members &= members - 1
+    if core.advanced.size > 0:
+        replace_advanced(core)
+    if core.emitted:
+        end_event(core, position, core.now)
+
+
+cdef void match_in_windows(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
+    """``match_event`` in every open window, each for itself."""
+    cdef Opened* window
+    cdef int64_t number
+    for number in range(core.windows.first, core.windows.next):
+        window = window_at(&core.windows, number)
+        if window.closed:
+            continue
+        if enter(core, window):
+            match_event(core, members, k, position)
+            leave(core, window)
+        if core.failed:
+            return
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
@@ -204,30 +251,48 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
     """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
-    cdef int64_t total = 0, limit = core.budget.limit
-    cdef int i
-    for i in range(core.n_stores):
-        total += index_bytes(core.indexes + i)
+    cdef int64_t total = indexes_bytes(core), limit = core.budget.limit
     return total > core.sweep_at or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
 
 
 cdef void sweep_all(Core* core) noexcept nogil:
-    cdef int i
-    cdef int64_t total = 0
-    for i in range(core.n_indexes):
-        sweep(core.indexes + i, core.starts.first)
-        total += index_bytes(core.indexes + i)
-    for i in range(core.n_negations):
-        sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
-        total += index_bytes(core.indexes + core.n_indexes + i)
+    cdef Opened* window
+    cdef int64_t number
+    sweep_indexes(core)
+    for number in range(core.windows.first, core.windows.next):
+        window = window_at(&core.windows, number)
+        if window.part != NULL and enter(core, window):
+            sweep_indexes(core)
+            leave(core, window)
     if core.partition != NULL:
-        sweep(core.indexes + core.n_stores - 1, first_position(&core.starts))
-        total += index_bytes(core.indexes + core.n_stores - 1)
-    core.sweep_at = max(SWEEP_BYTES, total * 2)
-    if core.starts.first == core.starts.next:
+        sweep(&core.partitions, first_position(core))
+    core.sweep_at = max(<int64_t>SWEEP_BYTES, indexes_bytes(core) * 2)
+    if core.starts.kept == core.starts.next:
         rest(core, core.budget.used > core.budget.limit)
     core.swept = core.budget.used
+
+
+cdef inline void sweep_indexes(Core* core) noexcept nogil:
+    cdef int i
+    for i in range(core.n_indexes):
+        sweep(core.indexes + i, core.starts.kept)
+    for i in range(core.n_negations):
+        sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
+
+
+cdef int64_t indexes_bytes(Core* core) noexcept nogil:
+    """Bytes of all indexes, those in windows too."""
+    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
+    cdef Part* part
+    cdef int i
+    for i in range(core.n_indexes + core.n_negations):
+        total += index_bytes(core.indexes + i)
+    for number in range(core.windows.first, core.windows.next):
+        part = window_at(&core.windows, number).part
+        for i in range(core.n_indexes + core.n_negations if part != NULL else 0):
+            total += index_bytes(part.indexes + i)
+    return total
 
 
 cdef void rest(Core* core, bint wholly) noexcept nogil:
@@ -239,6 +304,8 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
         drop_pending(core)
     if wholly:
         seen_clear(&core.seen)
+        policy_clear(core)
+        vec_free(&core.found)
     for m in range(core.n_slots):
         if wholly or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
@@ -248,15 +315,32 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
 cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
+    items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
+    items += core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
+    cdef int64_t number
+    cdef Part* part
     cdef int i
     for i in range(core.n_members):
         items += core.out_values[i].capacity + core.out_lengths[i].capacity
+        items += core.timed_values[i].capacity + core.timed_lengths[i].capacity
     for i in range(core.n_slots):
         items += core.chains[i].capacity
-    total = pending_bytes(&core.pending) + seen_bytes(&core.seen) + items * 8 + starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage)
-    for i in range(core.n_stores):
-        total += index_bytes(core.indexes + i)
+    total = indexes_bytes(core) + pending_bytes(&core.pending) + seen_bytes(&core.seen) + items * 8
+    total += starts_bytes(&core.starts) + core.stage.capacity * child_bytes(&core.stage) + windows_bytes(&core.windows)
+    for number in range(core.windows.first, core.windows.next):
+        part = window_at(&core.windows, number).part
+        if part != NULL:
+            total += pending_bytes(&part.pending) + starts_bytes(&part.starts)
     return total
+
+
+cdef void drop_all_rows(Core* core) noexcept nogil:
+    """Forget every partial match; windows stay open."""
+    cdef int64_t number
+    drop_pending(core)
+    drop_all(&core.starts)
+    for number in range(core.windows.first, core.windows.next):
+        drop_part(core, window_at(&core.windows, number))
 
 
 cdef void give_up(Core* core) noexcept nogil:
@@ -266,21 +350,21 @@ cdef void give_up(Core* core) noexcept nogil:
     for i in range(core.detected_counts.size):
         whole += core.detected_counts.data[i]
     core.detected.size = core.detected_times.size = core.detected_counts.size
-    core.emitted = 0
+    core.emitted = core.advanced.size = 0
     if core.n_sets > 0:
         forget(&core.seen)
     for m in range(core.n_members):
         if core.leaves[m].negated:
             continue
         values = whole
-        if core.leaves[m].repeated:
+        if core.leaves[m].repeated or core.select == CUMULATIVE:
             values = 0
             for i in range(whole):
                 values += core.out_lengths[m].data[i]
             core.out_lengths[m].size = whole
         core.out_values[m].size = values
-    core.lost += core.starts.live
-    drop_pending(core)
-    drop_all(&core.starts)
+    core.out_windows.size = whole if core.window_kind == EXPLICIT else 0
+    core.lost += core.starts.live + core.elsewhere
+    drop_all_rows(core)
     sweep_all(core)
     core.failed = False

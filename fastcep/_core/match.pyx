@@ -24,16 +24,21 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
-from fastcep._core.decide cimport decide, drop_pending
-from fastcep._core.gauges cimport key_bytes_of, keys_in, mark_codes, rows_in
-from fastcep._core.loop cimport give_up, held_bytes, rest, sweep_all, take_events
+from fastcep._core.decide cimport decide
+from fastcep._core.gauges cimport (
+    first_position, key_bytes, keys_in, mark_codes, open_windows, row_bytes, rows_in, waiting,
+)
+from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
+from fastcep._core.parts cimport end_parts, end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
-from fastcep._core.starts cimport drop_all, expire, first_position, starts_bytes, starts_clear, starts_init
-from fastcep._core.store cimport Index, Source, index_free, index_new
+from fastcep._core.starts cimport EXPLICIT, UNBOUNDED, expire, expire_all, starts_clear, starts_init
+from fastcep._core.store cimport Index, Source, index_clear, index_init
+from fastcep._core.timeout cimport collect
 from fastcep._core.tables cimport Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
@@ -56,9 +61,9 @@ cdef class Matcher:
     cdef Tables tables
     cdef Core core
 
-    def __cinit__(self, plan, intern):
+    def __cinit__(self, plan, intern, bint timed_out=False):
         cdef Py_ssize_t i
-        cdef Tables tables = Tables(plan, intern)
+        cdef Tables tables = Tables(plan, intern, timed_out)
         self.plan = plan
         self.tables = tables
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
@@ -66,6 +71,10 @@ cdef class Matcher:
         self.core.implied = tables.implied
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
         self.core.period = plan.period
+        self.core.must_advance, self.core.removes = plan.must_advance, plan.removes
+        self.core.select, self.core.consumes = plan.select, plan.consumes
+        self.core.after_match, self.core.limit = plan.after_match, plan.limit
+        self.core.has_policy = plan.select != 0 or plan.consumes or plan.after_match != 0 or plan.limit > 0
         self.core.due = INT64_MAX
         self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
@@ -80,6 +89,9 @@ cdef class Matcher:
         words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations)])
         if plan.partition is not None:
             words = max(words, len(plan.partition.floats))
+            self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
+            if index_init(&self.core.partitions, &self.core.budget, len(plan.partition.floats), 1, 0) < 0:
+                raise MemoryError("no memory for the matcher")
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
@@ -87,43 +99,62 @@ cdef class Matcher:
         self.core.row = <Source*>calloc(width, sizeof(Source))
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
+        self.core.timed_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
+        self.core.timed_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
-        self.core.indexes = <Index*>calloc(tables.n_indexes + tables.n_negations + 1, sizeof(Index))
+        self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
+        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
         for i, item in enumerate(plan.indexes):
-            index_new(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
-                      self.core.states[item.state].columns)
-            self.core.n_indexes = self.core.n_stores = i + 1
+            if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
+                          self.core.states[item.state].columns) < 0:
+                raise MemoryError("no memory for the matcher")
+            self.core.n_indexes = i + 1
         for i, item in enumerate(plan.negations):
-            index_new(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
-                      len(item.registers) + 1 if item.registers else 0)
+            if index_init(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
+                          len(item.registers) + 1 if item.registers else 0) < 0:
+                raise MemoryError("no memory for the matcher")
             self.core.n_negations = i + 1
-            self.core.n_stores += 1
-        if plan.partition is not None:
-            index_new(self.core.indexes + self.core.n_stores, &self.core.budget, len(plan.partition.floats), 1, 0)
-            self.core.n_stores += 1
-            self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
         for i in range(self.core.n_members):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
+            self.core.timed_values[i].budget = self.core.timed_lengths[i].budget = &self.core.budget
         for i in range(self.core.n_slots):
             self.core.chains[i].budget = &self.core.budget
         self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
+        self.core.advanced.budget = self.core.bound.budget = self.core.ends.budget = &self.core.budget
+        self.core.chosen.budget = self.core.leaving.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
         if (starts_init(&self.core.starts, &self.core.budget) < 0
                 or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
+        self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
+        if plan.windows is not None:
+            self.core.windows.isolated = plan.windows.isolated or timed_out
+            self.core.windows.closing, self.core.windows.length = plan.windows.closing, plan.windows.length
+            self.core.is_shared = not self.core.windows.isolated
+        self.core.tells = timed_out
+        self.core.starts.keeps = timed_out and plan.windows is None
+        self.core.timed.budget = self.core.found.budget = &self.core.budget
+        self.core.outside.starts = self.core.starts
+        self.core.outside.indexes = self.core.indexes
+        self.core.outside.pending = self.core.pending
 
     def __dealloc__(self):
         cdef int i
+        end_parts(&self.core)
         for i in range(self.core.n_members):
             if self.core.out_values != NULL:
                 vec_free(self.core.out_values + i)
             if self.core.out_lengths != NULL:
                 vec_free(self.core.out_lengths + i)
+            if self.core.timed_values != NULL and self.core.timed_lengths != NULL:
+                vec_free(self.core.timed_values + i)
+                vec_free(self.core.timed_lengths + i)
         for i in range(self.core.n_slots if self.core.chains != NULL else 0):
             vec_free(self.core.chains + i)
-        for i in range(self.core.n_stores):
-            index_free(self.core.indexes + i)
+        for i in range(self.core.n_indexes + self.core.n_negations):
+            index_clear(self.core.indexes + i)
+        index_clear(&self.core.partitions)
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
         starts_clear(&self.core.starts)
@@ -133,9 +164,16 @@ cdef class Matcher:
         free(self.core.words)
         free(self.core.outputs)
         free(self.core.row)
+        free(self.core.timed_values)
+        free(self.core.timed_lengths)
+        vec_free(&self.core.timed)
+        vec_free(&self.core.found)
         free(self.core.out_values)
         free(self.core.out_lengths)
         free(self.core.chains)
+        free(self.core.cursor)
+        policy_clear(&self.core)
+        vec_free(&self.core.out_windows)
         vec_free(&self.core.detected)
         vec_free(&self.core.detected_times)
         pending_clear(&self.core.pending)
@@ -146,8 +184,11 @@ cdef class Matcher:
 
     # ------------------------------------------------------------------ Python's side
 
-    def process(self, batch, int64_t position, ring):
+    def process(self, batch, int64_t position, ring, bounds=None):
         """Run over a batch whose first event has arrival ``position``; matches wait for :meth:`take_output`.
+
+        ``bounds`` are the explicit windows' (fastcep.engine.windows): four int64 arrays, the places of events that open
+        one and their sequence numbers, the places of those that close one and the positions of those that opened it.
 
         Returns how many events were taken: all, or those before the one for which there was no memory. Then every
         partial match has been dropped (counted in ``lost``) and the matcher can go on with the next batch.
@@ -163,8 +204,17 @@ cdef class Matcher:
         cdef const int64_t** data
         cdef const uint8_t** null
         cdef Py_ssize_t taken
+        cdef const int64_t[::1] opens, ids, closes, closed
         if n == 0:
             return 0
+        if bounds is not None:
+            opens, ids, closes, closed = bounds
+            self.core.windows.n_opens, self.core.windows.n_closes = len(opens), len(closes)
+            self.core.windows.next_open = self.core.windows.next_close = 0
+            if len(opens):
+                self.core.windows.opens, self.core.windows.ids = &opens[0], &ids[0]
+            if len(closes):
+                self.core.windows.closes, self.core.windows.closed = &closes[0], &closed[0]
         self.core.budget.refused = False
         if batch.sequence is not None:
             sequence = batch.sequence
@@ -234,14 +284,20 @@ cdef class Matcher:
         """
         done = self._decide(time, ring, False)
         with nogil:
-            self.core.now = time
+            self.core.now = max(time, self.core.now)
             expire(&self.core.starts, self.core.window_kind, self.core.window, time, position)
+            if self.core.starts.keeps:
+                collect(&self.core, self.core.starts.kept, self.core.starts.first)
             sweep_all(&self.core)
         return done
 
     def finish(self, ring):
         """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
+        if self.core.starts.keeps and self.core.window_kind != UNBOUNDED:
+            with nogil:
+                expire_all(&self.core.starts, self.core.window_kind, self.core.now)
+                collect(&self.core, self.core.starts.kept, self.core.starts.first)
         self.core.now = INT64_MAX
         self.clear()
         return done
@@ -249,13 +305,18 @@ cdef class Matcher:
     def _decide(self, int64_t time, ring, bint all):
         cdef list keep = []
         cdef bint failed
-        if self.core.pending.size == 0:
+        if self.core.pending.size == 0 and self.core.windows.first == self.core.windows.next:
             return True
         self.core.budget.refused = False
         if self.core.n_foralls:
             self._bind_ring(ring, keep)
         with nogil:
-            decide(&self.core, time, all)
+            if self.core.window_kind != EXPLICIT:
+                decide(&self.core, time, all)
+            elif all:
+                end_windows(&self.core)
+            else:
+                pass_time(&self.core, time)
             failed = self.core.failed
             if failed:
                 give_up(&self.core)
@@ -264,18 +325,18 @@ cdef class Matcher:
     def clear(self):
         """Drop every partial match; events that are kept for negation stay while the window needs them."""
         with nogil:
-            drop_pending(&self.core)
-            drop_all(&self.core.starts)
+            drop_all_rows(&self.core)
             sweep_all(&self.core)
             rest(&self.core, True)
 
     def drop(self):
         """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
-        self.core.lost += self.core.starts.live
+        self.core.lost += self.core.starts.live + self.core.elsewhere
         self.clear()
 
     def take_output(self):
-        """Return and empty the output: ``(values, lengths, detecting positions, their times, matches per position)``.
+        """Return and empty the output: ``(values, lengths, detecting positions, their times, matches per position,
+        window ids)``, the last None without explicit windows.
 
         ``values[m]`` holds event positions of member m, one per match (-1 absent); for one that holds a list its
         elements one match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members). The
@@ -285,10 +346,23 @@ cdef class Matcher:
         values, lengths = [], []
         for i in range(self.core.n_members):
             values.append(take(self.core.out_values + i))
-            lengths.append(take(self.core.out_lengths + i) if self.core.leaves[i].repeated else None)
+            lengths.append(take(self.core.out_lengths + i) if self.plan.lists[i] else None)
         self.core.emitted = 0
+        windows = take(&self.core.out_windows) if self.core.window_kind == EXPLICIT else None
         return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
-                take(&self.core.detected_counts))
+                take(&self.core.detected_counts), windows)
+
+    def take_timed_out(self):
+        """Return and empty the partial matches that have timed out: ``(values, lengths, [state, time, window id])``.
+
+        ``values`` and ``lengths`` as of :meth:`take_output`; the array int64[n, 3].
+        """
+        cdef int i
+        values, lengths = [], []
+        for i in range(self.core.n_members):
+            values.append(take(self.core.timed_values + i))
+            lengths.append(take(self.core.timed_lengths + i) if self.core.leaves[i].repeated else None)
+        return values, lengths, take(&self.core.timed).reshape(-1, 3)
 
     def mark_codes(self, uint8_t[::1] marks):
         """Set ``marks[c]`` for every string code c that a stored row, or a waiting match, may hold.
@@ -310,13 +384,13 @@ cdef class Matcher:
     @property
     def first_needed(self):
         """Position of the oldest event that a live partial match holds, or None."""
-        position = first_position(&self.core.starts)
-        return None if position == INT64_MAX else position
+        first = first_position(&self.core)
+        return None if first == INT64_MAX else first
 
     @property
     def live(self):
         """Partial matches that can still be extended, exactly."""
-        return self.core.starts.live
+        return self.core.starts.live + self.core.elsewhere
 
     @property
     def arithmetic_nulls(self):
@@ -329,22 +403,27 @@ cdef class Matcher:
     @property
     def rows_stored(self):
         """Rows in all buckets, dead ones not yet removed included (an index counts for itself)."""
-        return rows_in(self.core.indexes, self.core.n_indexes)
+        return rows_in(&self.core, 0, self.core.n_indexes)
 
     @property
     def negated_events(self):
         """Events kept for negated variables, dead ones not yet removed included."""
-        return rows_in(self.core.indexes + self.core.n_indexes, self.core.n_negations)
+        return rows_in(&self.core, self.core.n_indexes, self.core.n_indexes + self.core.n_negations)
 
     @property
     def waiting(self):
         """Matches that wait for the time at which they are decided."""
-        return self.core.pending.size
+        return waiting(&self.core)
+
+    @property
+    def open_windows(self):
+        """Explicit windows that are open."""
+        return open_windows(&self.core)
 
     @property
     def keys(self):
-        """Keys in all indexes, those of negated events and of partitions too."""
-        return keys_in(self.core.indexes, self.core.n_stores)
+        """Keys in all indexes, those of negated events too."""
+        return keys_in(&self.core)
 
     @property
     def nbytes(self):
@@ -354,16 +433,12 @@ cdef class Matcher:
     @property
     def key_bytes(self):
         """Bytes of the indexes without their rows."""
-        return key_bytes_of(self.core.indexes, self.core.n_stores)
+        return key_bytes(&self.core)
 
     @property
     def row_bytes(self):
         """Bytes of the rows in all indexes, room for more included, of their starts and of their chain nodes."""
-        cdef int64_t total = starts_bytes(&self.core.starts)
-        cdef int i
-        for i in range(self.core.n_indexes):
-            total += self.core.indexes[i].bytes
-        return total
+        return row_bytes(&self.core)
 
     # ------------------------------------------------------------------ counters
 

@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from fastcep._core.core cimport ROW, Core, copy_event, position_of
 from fastcep._core.elements cimport holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
-from fastcep._core.starts cimport first_position
+from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
 from fastcep._core.tables cimport Absence, Column, Negation, State
 
@@ -17,8 +17,12 @@ from fastcep._core.tables cimport Absence, Column, Negation, State
 cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:
     """What word 0 of a row must be at least for the row to be of use at ``time``."""
     if core.negations[negation].by_time:
+        if core.window_kind == EXPLICIT:
+            return INT64_MIN
         return time - core.window if time >= INT64_MIN + core.window else INT64_MIN
-    return first_position(&core.starts)
+    if core.starts.first == core.starts.next:
+        return INT64_MAX
+    return core.starts.position[core.starts.first & core.starts.mask]
 
 
 cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
@@ -153,7 +157,10 @@ cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bu
     if low >= 0:
         first = _first_after(index, bucket, 1, low)
     else:
-        since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
+        if core.window_kind == EXPLICIT:
+            since = core.window_time
+        else:
+            since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
         if core.blind > INT64_MIN and core.blind >= since:
             return True  # nobody knows whether one came: no match that may be wrong is reported
         first = bucket.head if since == INT64_MIN else _first_after(index, bucket, 2, since - 1)

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The last event of every partition: which event comes right before another in its partition.
 
-They stand in the last index: a row per key, whose one word is the position. Contiguity asks whether the previous event is
-one that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps
-remove it then, and the next event of that partition counts as its first.
+They stand in an index: a row per key, whose one word is the position. Contiguity asks whether the previous event is one
+that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps, which
+come between two chunks of events, remove it then, and the next event of that partition counts as its first.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t
 
@@ -17,7 +17,7 @@ cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, con
 
     The ``m`` events begin with row ``base`` of the batch's columns. One with a null, or NaN, is in no partition.
     """
-    cdef Index* index = core.indexes + core.n_stores - 1
+    cdef Index* index = &core.partitions
     cdef Bucket* bucket
     cdef const int32_t* columns
     cdef int64_t number

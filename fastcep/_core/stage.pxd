@@ -12,6 +12,7 @@ cdef struct Stage:
     int64_t capacity
     int64_t* start
     int64_t* birth           # of the parent; -1 for none
+    int64_t* parent          # its bucket, where partial matches may be removed
     int32_t* edge
     int64_t* order           # of the merge
     int64_t* nulls           # scratch: null bits of the registers

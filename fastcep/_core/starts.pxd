@@ -1,5 +1,5 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from fastcep._core.memory cimport Budget
 
@@ -8,6 +8,7 @@ cdef enum:              # kinds of window
     TIME
     EVENTS
     UNBOUNDED
+    EXPLICIT
 
 
 cdef struct Starts:
@@ -16,7 +17,11 @@ cdef struct Starts:
     int64_t* position
     int64_t* rows            # live rows under it
     int64_t* node            # latest chain node under it, or -1
+    int64_t* window          # the latest explicit window that was open
     int64_t mask, first, next
+    int64_t kept             # [kept, first) are dead, but what hangs under them is not taken away yet; else ``first``
+    bint keeps               # they wait for ``release``
+    int64_t newest           # the latest explicit window of all
     int64_t live             # rows under all starts
     int64_t* event           # chain nodes: event position,
     int64_t* previous        # the element before, or -1,
@@ -29,6 +34,7 @@ cdef void starts_clear(Starts* starts) noexcept nogil
 cdef int grow(Starts* starts) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
 cdef void drop_all(Starts* starts) noexcept nogil
+cdef void release(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
 
@@ -38,7 +44,7 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     cdef int64_t ordinal = starts.next - 1
     if ordinal >= starts.first and starts.position[ordinal & starts.mask] == position:
         return ordinal
-    if starts.next - starts.first > starts.mask and grow(starts) < 0:
+    if starts.next - starts.kept > starts.mask and grow(starts) < 0:
         return -1
     ordinal = starts.next
     starts.next += 1
@@ -46,25 +52,28 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     starts.position[ordinal & starts.mask] = position
     starts.rows[ordinal & starts.mask] = 0
     starts.node[ordinal & starts.mask] = -1
+    starts.window[ordinal & starts.mask] = starts.newest
     return ordinal
 
 
-cdef inline int64_t first_position(const Starts* starts) noexcept nogil:
-    """Position of the oldest event that a live partial match may hold; INT64_MAX: there is none."""
-    return INT64_MAX if starts.first == starts.next else starts.position[starts.first & starts.mask]
-
-
 cdef inline void drop_first(Starts* starts) noexcept nogil:
-    """Forget the oldest start: its rows are dead, its nodes free."""
-    cdef int64_t slot = starts.first & starts.mask, node = starts.node[slot], following
-    starts.live -= starts.rows[slot]
+    """Forget the oldest start: its rows are dead, its nodes free (unless it waits for ``release``)."""
+    starts.live -= starts.rows[starts.first & starts.mask]
+    starts.first += 1
+    if not starts.keeps:
+        release_first(starts)
+
+
+cdef inline void release_first(Starts* starts) noexcept nogil:
+    """Free the nodes of the oldest start that is kept."""
+    cdef int64_t node = starts.node[starts.kept & starts.mask], following
     while node >= 0:
         following = starts.sibling[node]
         starts.sibling[node] = starts.free_node
         starts.free_node = node
         starts.nodes_live -= 1
         node = following
-    starts.first += 1
+    starts.kept += 1
 
 
 cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t step, int64_t n) noexcept nogil:
@@ -84,6 +93,14 @@ cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t*
         to[i] = position[ordinals[(i if rows == NULL else rows[i]) * step] & mask]
 
 
+cdef inline void expire_all(Starts* starts, int window_kind, int64_t time) noexcept nogil:
+    """Drop every start, because the stream has ended at ``time``."""
+    while starts.first < starts.next:
+        if starts.keeps and window_kind == EVENTS:
+            starts.time[starts.first & starts.mask] = time
+        drop_first(starts)
+
+
 cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:
     """Drop the starts that an event of this time and position can no longer join."""
     cdef int64_t oldest
@@ -94,4 +111,6 @@ cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t
             drop_first(starts)
     elif window_kind == EVENTS:
         while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= window:
+            if starts.keeps:
+                starts.time[starts.first & starts.mask] = time  # that of the event which pushed it out
             drop_first(starts)

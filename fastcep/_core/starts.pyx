@@ -13,7 +13,7 @@ from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
 cdef enum:
     FIRST = 64               # entries of a new ring
     REST = 4096              # entries that an empty ring may keep
-    ENTRY = 32               # bytes of one
+    ENTRY = 40               # bytes of one
 
 
 cdef int grow(Starts* starts) noexcept nogil:
@@ -24,11 +24,12 @@ cdef int grow(Starts* starts) noexcept nogil:
     cdef int64_t* kept = starts.time
     if fresh == NULL:
         return -1
-    for i in range(starts.first, starts.next):
+    for i in range(starts.kept, starts.next):
         fresh[i & (capacity - 1)] = starts.time[i & starts.mask]
         fresh[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
         fresh[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
         fresh[3 * capacity + (i & (capacity - 1))] = starts.node[i & starts.mask]
+        fresh[4 * capacity + (i & (capacity - 1))] = starts.window[i & starts.mask]
     _place(starts, fresh, capacity)
     give_back(starts.budget, kept, old * ENTRY)
     return 0
@@ -77,6 +78,7 @@ cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogi
     starts.position = block + capacity
     starts.rows = block + 2 * capacity
     starts.node = block + 3 * capacity
+    starts.window = block + 4 * capacity
     starts.mask = capacity - 1
 
 
@@ -117,4 +119,11 @@ cdef void drop_all(Starts* starts) noexcept nogil:
     """Forget every start."""
     while starts.first < starts.next:
         drop_first(starts)
+    release(starts)
     starts.live = 0
+
+
+cdef void release(Starts* starts) noexcept nogil:
+    """Free what hangs under the starts that are dead."""
+    while starts.kept < starts.first:
+        release_first(starts)

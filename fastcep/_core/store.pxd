@@ -46,6 +46,11 @@ cdef inline int64_t bucket_bytes(const Index* index) noexcept nogil:
     return sizeof(Bucket) + index.words * sizeof(int64_t)
 
 
+cdef inline int64_t number_of(const Index* index, const Bucket* bucket) noexcept nogil:
+    """What ``bucket_at`` takes."""
+    return (<const char*>bucket - index.buckets) // bucket_bytes(index)
+
+
 cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
     return <int64_t*>(bucket + 1)
 
@@ -104,8 +109,8 @@ cdef inline int64_t find_words(const Index* index, const int64_t* key, int words
         slot = (slot + 1) & index.slot_mask
 
 
-cdef int index_new(Index* index, Budget* budget, int words, int fixed, int columns) except -1
-cdef void index_free(Index* index) noexcept
+cdef int index_init(Index* index, Budget* budget, int words, int fixed, int columns) noexcept nogil
+cdef void index_clear(Index* index) noexcept nogil
 cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil
 cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil

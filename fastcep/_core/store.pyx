@@ -25,20 +25,23 @@ cdef enum:
     MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
 
 
-cdef int index_new(Index* index, Budget* budget, int words, int fixed, int columns) except -1:
+cdef int index_init(Index* index, Budget* budget, int words, int fixed, int columns) noexcept nogil:
+    """Make an empty index; -1 without memory."""
     memset(index, 0, sizeof(Index))
     index.budget = budget
     index.words = words
     index.fixed = fixed
     index.columns = columns
     index.scratch = <int64_t*>malloc(max(1, words) * sizeof(int64_t))
-    if index.scratch == NULL or _reslot(index, FIRST_SLOTS) < 0:
-        raise MemoryError("no memory for an index")
-    return 0
+    return -1 if index.scratch == NULL or _reslot(index, FIRST_SLOTS) < 0 else 0
 
 
-cdef void index_free(Index* index) noexcept:
+cdef void index_clear(Index* index) noexcept nogil:
+    """Give all memory back."""
     cdef int64_t i
+    if index.budget == NULL:
+        return
+    index.budget.used -= index_bytes(index)
     for i in range(index.n_buckets):
         free(bucket_at(index, i).data)
     free(index.buckets)

@@ -42,6 +42,7 @@ cdef struct Edge:
     int32_t n_probe
     const Column** probe    # the words of the key under which its index is searched
     int32_t slot            # the binding that it changes
+    bint keeps              # a run that must advance stays as well
     bint chained            # by a node, which has the mark beside the position
     int64_t mark
     int32_t* bind_from      # per binding of the target's rows: word of the old row, ABSENT or THIS
@@ -89,6 +90,7 @@ cdef struct State:
 
 
 cdef struct IndexInfo:
+    int32_t state
     int32_t n_keys
     int32_t* keys            # outputs
     int32_t guard

@@ -49,9 +49,9 @@ def tasks_of(plan):
 
 
 cdef class Tables:
-    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
+    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string; ``births``: every row knows its birth."""
 
-    def __cinit__(self, plan, intern):
+    def __cinit__(self, plan, intern, bint births=False):
         cdef Py_ssize_t i
         self.n_types = len(plan.type_members)
         self.n_members = len(plan.negated)
@@ -74,12 +74,13 @@ cdef class Tables:
                 self.type_codes[i] = intern(name)
         self._take_columns(plan, intern)
         self._take_leaves(plan)
-        self._take_states(plan)
+        self._take_states(plan, births)
         self._take_edges(plan, intern)
         self._take_foralls(plan, intern)
         self._take_negations(plan, intern)
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
+            self.infos[i].state = item.state
             self.infos[i].n_keys = len(item.keys)
             self.infos[i].keys = ints(item.keys)
             self.infos[i].guard = item.guard
@@ -138,7 +139,7 @@ cdef class Tables:
         for i in range(self.n_members):
             leaf = self.leaves + i
             leaf.negated = plan.negated[i]
-            leaf.repeated = plan.lists[i]
+            leaf.repeated = plan.repeated[i]
             leaf.group = _holder(plan.groups, i)
             leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
             number = _holder(plan.sets, i)
@@ -152,7 +153,7 @@ cdef class Tables:
         leaf = self.leaves + <int>starts[0]
         self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
 
-    def _take_states(self, plan):
+    def _take_states(self, plan, bint births):
         cdef Py_ssize_t i
         cdef State* state
         self.states = <State*>calloc(self.n_states, sizeof(State))
@@ -160,7 +161,7 @@ cdef class Tables:
             state = self.states + i
             state.accepting = item.accepting
             state.deferred = item.deferred
-            state.first = True
+            state.first = not (plan.removes or births)
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
@@ -178,8 +179,8 @@ cdef class Tables:
             state.has = <uint8_t*>calloc(self.n_slots, 1)
             for slot in item.bindings:
                 state.has[<int>slot] = True
-            state.birth = 1 if item.needs_birth else -1
-            state.bind = 1 + item.needs_birth
+            state.birth = 1 if item.needs_birth or births else -1
+            state.bind = 2 if item.needs_birth or births else 1
             state.fixed = state.bind + state.n_bind
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
@@ -203,6 +204,7 @@ cdef class Tables:
             edge.index = item.index
             edge.slot = leaf.slot
             edge.chained = leaf.repeated
+            edge.keeps = item.keeps
             if leaf.group >= 0:
                 edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
             self._take_bindings(plan, edge, item)
@@ -262,10 +264,10 @@ cdef class Tables:
                 not self.edges[i].chained and not item.forall and not item.absences
                 and members[item.member] == targets[item.target] == 1)
             self.edges[i].only_accepts = (
-                plain and simple and target.accepting and not target.indexes and not target.deferred
+                plain and simple and not plan.must_advance and target.accepting and not target.indexes and not target.deferred
                 and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)
             self.edges[i].only_stores = (
-                simple and not target.accepting and len(target.indexes) == 1
+                simple and not plan.must_advance and not target.accepting and len(target.indexes) == 1
                 and plan.indexes[target.indexes[0]].guard < 0 and not plan.indexes[target.indexes[0]].forall)
 
     def _take_negations(self, plan, intern):

@@ -25,6 +25,18 @@ cdef inline int push(Vec* vec, int64_t value) noexcept nogil:
     return 0
 
 
+cdef inline bint contains(const Vec* vec, int64_t value) noexcept nogil:
+    """Whether an ascending vector holds a value."""
+    cdef int64_t low = 0, high = vec.size, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if vec.data[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < vec.size and vec.data[low] == value
+
+
 cdef inline void gather(int64_t* to, const int64_t* values, int64_t step, const int32_t* rows, int64_t n) noexcept nogil:
     """Copy ``values[rows[i] * step]``; ``rows`` NULL = the first ``n``."""
     cdef int64_t i

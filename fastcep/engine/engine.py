@@ -29,6 +29,7 @@ from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.returns import Returns
 from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.times import nanoseconds
+from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
@@ -98,6 +99,9 @@ class Engine:
         for query in built:
             self._link.prepare(query)
         self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
+        self._windows = tuple(
+            None if plan.windows is None else WindowBounds(plan, self._link) for plan in self._plans
+        )
         self._defers = any(state.deferred for plan in self._plans for state in plan.states)
         kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
         keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
@@ -258,7 +262,9 @@ class Engine:
             self._memory.divide(shared_bytes(ring, self._strings, self._reorder), position)
             for number, matcher in enumerate(self._matchers):
                 live = matcher.lost
-                taken = matcher.process(batch, position, ring)
+                windows = self._windows[number]
+                bounds = None if windows is None else windows.find(batch, position, ring)
+                taken = matcher.process(batch, position, ring, bounds)
                 if taken < len(batch):
                     self._memory.gave_up(number, position + taken, matcher.lost - live)
             self._position += len(batch)

@@ -34,6 +34,8 @@ class QueryMatches:
         int64 ns, their time.
     returned
         RETURN columns by name.
+    windows
+        int64, the window of each match; None if the query has no explicit windows.
     """
 
     query: ast.Query
@@ -42,6 +44,7 @@ class QueryMatches:
     counts: Ints
     times: Ints
     returned: Mapping[str, Any] = field(default_factory=dict)
+    windows: Ints | None = None
 
     def columns(self) -> dict[str, Any]:
         """Arrow arrays by column name."""
@@ -51,7 +54,7 @@ class QueryMatches:
             "query": pa.DictionaryArray.from_arrays(
                 from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([self.query.name])
             ),
-            "window_id": all_null(times),
+            "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
             "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
         for number, leaf in enumerate(leaves_of(self.query.pattern)):

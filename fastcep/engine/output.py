@@ -12,7 +12,6 @@ from fastcep.engine.matches import Matches, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
-from fastcep.query.patterns import leaves_of
 
 __all__ = ["no_matches", "take_matches"]
 
@@ -29,12 +28,12 @@ def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers:
     numbers
         The ring with the events' sequence numbers; None if these are the positions.
     """
-    values, lengths, detected, times, counts = matcher.take_output()
+    values, lengths, detected, times, counts, windows = matcher.take_output()
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}
     if numbers is not None:
         bindings = Bindings(bindings.n, [_numbered(positions, numbers) for positions in values], lengths)
-    return QueryMatches(plan.query, bindings, detected, counts, times, returned)
+    return QueryMatches(plan.query, bindings, detected, counts, times, returned, windows)
 
 
 def _numbered(positions: Ints, ring: EventRing) -> Ints:
@@ -50,7 +49,7 @@ def no_matches(plans: Sequence[Plan], returns: Sequence[Returns | None]) -> Matc
     empty = np.empty(0, np.int64)
     parts = []
     for plan, item in zip(plans, returns, strict=True):
-        lengths = [empty if leaf.repeated else None for leaf in leaves_of(plan.query.pattern)]
+        lengths = [empty if listed else None for listed in plan.lists]
         bindings = Bindings(0, [empty] * len(lengths), lengths)
         parts.append(QueryMatches(plan.query, bindings, empty, empty, empty, item.columns(bindings) if item else {}))
     return Matches(parts)

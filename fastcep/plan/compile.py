@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fastcep.errors import ValidationError
-from fastcep.plan.automaton import NO, START, Edge, entry
+from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
 from fastcep.plan.contiguity import neighbours
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.negation import place_negations
-from fastcep.plan.placement import Placer
+from fastcep.plan.placement import Placer, removes_rows
 from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
+from fastcep.plan.windows import plan_windows
 from fastcep.plan.wording import describe
 from fastcep.query import ast
 
@@ -25,6 +26,7 @@ MAX_VALUES = 64
 @dataclass(slots=True)
 class _EdgeWork:
     keys: list[tuple[Op, Op]] = field(default_factory=list)
+    equalities: dict[tuple[Op, Op], Op] = field(default_factory=dict)
     residual: list[Op] = field(default_factory=list)
     replace: dict[Op, Op] = field(default_factory=dict)
     index: int = -1
@@ -70,6 +72,8 @@ class _Planner:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         for edge in self.places.edges:
             self._split(edge)
+        if removes_rows(query):
+            self._share_keys()
         for edge in self.places.edges:
             self._choose_index(edge)
         accept = {number: all_of(place.on_accept.get(number, []))
@@ -83,10 +87,11 @@ class _Planner:
         edges = tuple(self._edge(edge) for edge in self.places.edges)
         outputs = [state.outputs for state in self.states]
         foralls, negations, absences = checks.plans(outputs, columns)
-        kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2}
+        kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2, ast.ExplicitWindow: 3}
         window = getattr(query.window, "nanoseconds", getattr(query.window, "events", 0))
         indexes = tuple(self._index(item) for item in self.indexes)
         states = tuple(self._state(number, accept.get(number, TRUE)) for number in range(len(self.states)))
+        edge_negation = any(item.by_time for item in negations) or any(state.deferred for state in states)
         return Plan(
             query=query,
             window_kind=kinds[type(query.window)],
@@ -101,11 +106,19 @@ class _Planner:
             edges=edges,
             states=states,
             negated=tuple(leaf.negated for leaf in self.leaves),
-            lists=tuple(leaf.repeated for leaf in self.leaves),
+            repeated=tuple(leaf.repeated for leaf in self.leaves),
+            lists=tuple(leaf.repeated or query.select == "cumulative" for leaf in self.leaves),
             groups=tuple(self.places.inner.values()),
             sets=self.places.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
             partition=neighbours(query) if any(column.column == PREVIOUS for column in columns.plans) else None,
+            must_advance=query.strategy == "skip_till_next",
+            removes=removes_rows(query),
+            select=ast.SELECTIONS.index(query.select),
+            consumes=query.consume == "consumed",
+            after_match=ast.AFTER_MATCH.index(query.after_match),
+            limit=query.limit or 0,
+            windows=plan_windows(query, edge_negation, make_plan),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )
@@ -125,9 +138,24 @@ class _Planner:
                 continue
             if pair not in work.keys:
                 work.keys.append(pair)
+                work.equalities[pair] = expr
             if pair[0].dtype == pair[1].dtype != "f":
                 work.replace.setdefault(*pair)
         work.keys.sort(key=repr)
+
+    def _share_keys(self) -> None:
+        """Leave in the keys only what all edges of a state ask for, so that a row stands in one index."""
+        for state in range(len(self.states)):
+            works = [self.edges[edge] for edge in self.places.edges if edge.source == state]
+            shared = set.intersection(*({row for row, _ in work.keys} for work in works)) if works else set()
+            for work in works:
+                kept: dict[Op, tuple[Op, Op]] = {}
+                for pair in work.keys:
+                    if pair[0] not in shared or pair[0] in kept:
+                        work.residual.append(work.equalities[pair])
+                    else:
+                        kept[pair[0]] = pair
+                work.keys = sorted(kept.values(), key=lambda pair: repr(pair[0]))
 
     def _choose_index(self, edge: Edge) -> None:
         if edge.source == START:
@@ -233,6 +261,7 @@ class _Planner:
             again=edge.again,
             group=edge.group,
             round=edge.round,
+            keeps=self._keeps(edge),
             index=work.index,
             probe=tuple(self.columns.number(event) for _, event in work.keys),
             predicate=predicate,
@@ -243,6 +272,14 @@ class _Planner:
             key_texts=tuple((self._show(row), self._show(event)) for row, event in work.keys),
             predicate_texts=tuple(self._show(expr) for expr in work.residual),
         )
+
+    def _keeps(self, edge: Edge) -> bool:
+        """Whether the edge enters a group that may be left out: a run that does keeps a copy that has not."""
+        group = self.leaves[edge.member].group
+        if group is None or group.minimum > 0:
+            return False
+        inner = [m for m, leaf in enumerate(self.leaves) if leaf.group == group]
+        return all(edge.source == START or edge.before[m] != YES for m in inner)
 
     def _index(self, item: _IndexWork) -> IndexPlan:
         outputs = self.states[item.state].outputs
@@ -274,6 +311,8 @@ class _Planner:
 
     def _needs_birth(self, state: int) -> bool:
         """Whether rows are merged with those of other states, or an event could meet a row it made itself."""
+        if removes_rows(self.query):
+            return True
         into = {edge.member for edge in self.places.edges if edge.target == state}
         own = {name for member in into for name in self.leaves[member].member.types}
         for edge in self.places.edges:

@@ -10,6 +10,9 @@ A conjunct is decided
   group, and of what is known before;
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
+Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the source.
+Under ``skip_till_next`` it matters when a conjunct is decided: a Kleene variable closes at its last element, too.
+
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
 """
@@ -28,7 +31,7 @@ from fastcep.plan.translate import Translator
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["ForAll", "Placement", "Placer", "of_last_rounds"]
+__all__ = ["ForAll", "Placement", "Placer", "of_last_rounds", "removes_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class Placement:
     all_on_accept: dict[int, list[ForAll]] = field(default_factory=dict)
 
 
+def removes_rows(query: ast.Query) -> bool:
+    """Whether partial matches of the query end before their window does: they advance, lose an event, or are skipped."""
+    return query.strategy == "skip_till_next" or query.consume == "consumed" or query.after_match != "no skip"
+
+
 class Placer:
     """Place the conjuncts of one query (see the module's docstring)."""
 
@@ -66,6 +74,8 @@ class Placer:
         self.leaves = self.places.leaves
         self.result = Placement()
         self.same: tuple[str, ...] = ()
+        self._removes = removes_rows(query)
+        self._must_advance = query.strategy == "skip_till_next"
         self.on_negated: dict[int, list[Conjunct]] = {}
         self._equalities: list[Op] = []
 
@@ -152,7 +162,7 @@ class Placer:
         for edge in self.places.edges:
             if not item.decided_by(edge, states):
                 continue
-            if edge.member in item.mentioned or edge.source == START:
+            if edge.member in item.mentioned or edge.source == START or self._removes:
                 if walks:
                     _walk(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
                 else:
@@ -161,6 +171,8 @@ class Placer:
                 _walk(out.all_on_source.setdefault(edge, []), item, states[edge.source].bound)
             else:
                 _add(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
+        if self._must_advance:
+            self._at_last_element(item, walks)
         for number, state in enumerate(states):
             if not state.accepting or item.decided(state):
                 continue
@@ -168,6 +180,22 @@ class Placer:
                 _walk(out.all_on_accept.setdefault(number, []), item, state.bound)
             else:
                 _add(out.on_accept.setdefault(number, []), closed(expr, state.bound))
+
+    def _at_last_element(self, item: Conjunct, walks: bool) -> None:
+        """On the edges that bind the last element which a Kleene variable may hold, if that decides the conjunct."""
+        for member in item.closed:
+            most = self.leaves[member].member.maximum if member < len(self.leaves) else None
+            rest = replace(item, closed=item.closed - {member})
+            for edge in self._into(member) if most is not None else []:
+                if not rest.decided(self.places.states[edge.target]):
+                    continue
+                full = Op("eq_i", "b", (count(member), const(most, "i")))
+                guard = all_of([full, item.guard])
+                if walks:
+                    bound = self.places.states[edge.target].bound
+                    _walk(self.result.all_on_edge.setdefault(edge, []), replace(item, guard=guard), bound)
+                else:
+                    self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
 
     def _stepwise(self, item: Conjunct, member: int) -> None:
         offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]
@@ -204,7 +232,12 @@ class Placer:
                 self._where_decided(Conjunct(enough, guard, closed=frozenset([variable])), False)
             if most is not None:
                 for edge in places.edges:
-                    if edge.loop and variable in (edge.member, edge.group):
+                    if not edge.loop or variable not in (edge.member, edge.group):
+                        continue
+                    if self._removes:
+                        few = Op("le_i", "b", (count(variable), const(most, "i")))
+                        out.on_edge.setdefault(edge, []).append(few)
+                    else:
                         more = Op("lt_i", "b", (count(variable), const(most, "i")))
                         out.on_source.setdefault(edge, []).append(more)
 

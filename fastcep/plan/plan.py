@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastcep.plan.bytecode import Program
+from fastcep.plan.windows import WindowPlan
 from fastcep.query import ast
 
 
@@ -98,8 +99,8 @@ class AbsencePlan:
 class EdgePlan:
     """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, then make the target's outputs.
 
-    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. ``copies``
-    are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``; the program
+    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. A run that must
+    advance stays as well if the edge ``keeps`` it. ``copies`` are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``; the program
     ``outputs`` computes the others.
     """
 
@@ -109,6 +110,7 @@ class EdgePlan:
     again: bool
     group: int
     round: str
+    keeps: bool
     index: int
     probe: tuple[int, ...]
     predicate: Program | None
@@ -163,13 +165,13 @@ class Plan:
     Attributes
     ----------
     window_kind, window
-        ``0`` time (ns), ``1`` events, ``2`` unbounded.
+        ``0`` time (ns), ``1`` events, ``2`` unbounded, ``3`` explicit windows.
     type_members
         Per type id the bit mask of members that may bind it.
     locals
         Per member the program over event columns that it must satisfy, or None.
-    negated, lists
-        Per member whether it is negated, and whether it holds a list in a match.
+    negated, repeated, lists
+        Per member whether it is negated, may bind several events, and holds a list in what is reported.
     groups
         Members of each repeated group; the group's own number is that of the members and its place here.
     sets
@@ -178,6 +180,14 @@ class Plan:
         Of PERIODIC in ns, else 0.
     partition
         Where an event's previous one is looked for, if a condition asks for it; None is the stream.
+    must_advance
+        A partial match that an event extends is replaced (``skip_till_next``).
+    removes
+        Partial matches may end before their window does; then each state has at most one index.
+    select, consumes, after_match, limit
+        Policies: places in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+    windows
+        How explicit windows come and go.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -197,10 +207,18 @@ class Plan:
     edges: tuple[EdgePlan, ...]
     states: tuple[StatePlan, ...]
     negated: tuple[bool, ...]
+    repeated: tuple[bool, ...]
     lists: tuple[bool, ...]
     groups: tuple[tuple[int, ...], ...]
     sets: tuple[tuple[int, ...], ...]
     period: int
     partition: PartitionPlan | None
+    must_advance: bool
+    removes: bool
+    select: int
+    consumes: bool
+    after_match: int
+    limit: int
+    windows: WindowPlan | None
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

@@ -1,0 +1,203 @@
+# cython: language_level=3
+"""Windows come and go: what opens and closes them before an event is matched, and the parts of isolated ones.
+
+The engine finds out which events of a batch open windows, and which close them by a condition (fastcep.engine.windows);
+time and counts are watched here. To work on an isolated window its part is *entered*: its rows take the place of the
+core's, so that everything else needs to know nothing of windows.
+"""
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdlib cimport calloc, free
+
+from fastcep._core.core cimport Core
+from fastcep._core.decide cimport decide
+from fastcep._core.memory cimport give_back
+from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.starts cimport drop_first, starts_clear, starts_init
+from fastcep._core.store cimport Index, index_clear, index_init
+from fastcep._core.timeout cimport collect
+from fastcep._core.windows cimport (
+    AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of, windows_bytes,
+)
+
+
+cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
+    """Open and close windows up to event ``place`` of the batch, which is matched next; ``place`` = ``n``: to its end.
+
+    The event itself may open one; what it closes is closed behind it.
+    """
+    cdef Windows* windows = &core.windows
+    cdef int64_t opens, closes, number
+    while not core.failed:
+        opens = windows.opens[windows.next_open] if windows.next_open < windows.n_opens else INT64_MAX
+        closes = windows.closes[windows.next_close] if windows.next_close < windows.n_closes else INT64_MAX
+        if opens <= closes:
+            if opens > place or opens == INT64_MAX:
+                break
+            _close_passed(core, time, position, opens, n)
+            if add_window(windows, position + opens, time[opens], windows.ids[windows.next_open]) < 0:
+                core.failed = True
+            core.starts.newest = windows.next - 1
+            windows.next_open += 1
+        else:
+            if closes >= place:
+                break
+            if windows.closed[windows.next_close] < 0:
+                _close_all(core, position + closes, time[closes])
+            else:
+                number = window_of(windows, windows.closed[windows.next_close])
+                if number >= 0:
+                    _close(core, number, time[closes])
+            windows.next_close += 1
+    _close_passed(core, time, position, place, n)
+
+
+cdef void _close_passed(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
+    """Close the windows whose time or count is over at event ``place``."""
+    cdef Windows* windows = &core.windows
+    cdef int64_t last
+    if windows.closing == AFTER_TIME:
+        pass_time(core, time[min(place, n - 1)])
+    elif windows.closing == AFTER_EVENTS:
+        while windows.first < windows.next and not core.failed:
+            last = window_at(windows, windows.first).position + windows.length - 1
+            if last >= position + place:
+                break
+            _close(core, windows.first, time[last - position])
+
+
+cdef void _close_all(Core* core, int64_t position, int64_t time) noexcept nogil:
+    """Close the windows that opened before the event at ``position``."""
+    cdef Windows* windows = &core.windows
+    cdef int64_t number
+    for number in range(windows.first, windows.next):
+        if window_at(windows, number).position < position and not core.failed:
+            _close(core, number, time)
+
+
+cdef void pass_time(Core* core, int64_t time) noexcept nogil:
+    """Close the windows that end before ``time``."""
+    cdef Windows* windows = &core.windows
+    if windows.closing != AFTER_TIME:
+        return
+    while windows.first < windows.next and not core.failed:
+        if _end_of(windows, windows.first) >= time:
+            break
+        _close(core, windows.first, _end_of(windows, windows.first))
+
+
+cdef void end_windows(Core* core) noexcept nogil:
+    """Close all windows at the end of the stream."""
+    cdef Windows* windows = &core.windows
+    while windows.first < windows.next and not core.failed:
+        _close(core, windows.first, _end_of(windows, windows.first) if windows.closing == AFTER_TIME else core.now)
+
+
+cdef inline int64_t _end_of(const Windows* windows, int64_t number) noexcept nogil:
+    cdef int64_t time = window_at(windows, number).time
+    return time + windows.length if time <= INT64_MAX - windows.length else INT64_MAX
+
+
+cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
+    """Decide what waits for the window's end, at ``time``, and forget what was in it."""
+    cdef Windows* windows = &core.windows
+    cdef Opened* window = window_at(windows, number)
+    cdef int64_t now = core.now
+    if window.part != NULL:
+        if (window.part.pending.size > 0 or core.tells) and enter(core, window):
+            decide(core, time, True)
+            if core.tells:
+                core.now = time
+                collect(core, core.starts.first, core.starts.next)
+                core.now = now
+            leave(core, window)
+        drop_part(core, window)
+    window.closed = True
+    while windows.first < windows.next and window_at(windows, windows.first).closed:
+        windows.first += 1
+    if not windows.isolated:
+        while core.starts.first < core.starts.next and (
+                core.starts.window[core.starts.first & core.starts.mask] < windows.first):
+            drop_first(&core.starts)
+
+
+cdef bint enter(Core* core, Opened* window) noexcept nogil:
+    """Let the window's part take the place of the core's own; False without memory for it."""
+    cdef Part* part = window.part
+    if part == NULL:
+        part = _new_part(core)
+        if part == NULL:
+            core.failed = True
+            return False
+        window.part = part
+    core.starts = part.starts
+    core.indexes = part.indexes
+    core.pending = part.pending
+    core.reported = part.reported
+    core.window_id = window.id
+    core.window_time = window.time
+    core.elsewhere -= core.starts.live
+    return True
+
+
+cdef void leave(Core* core, Opened* window) noexcept nogil:
+    """Put the part back; give it up when the window has reported all that it may."""
+    cdef Part* part = window.part
+    part.starts = core.starts
+    part.indexes = core.indexes
+    part.pending = core.pending
+    part.reported = core.reported
+    core.elsewhere += core.starts.live
+    core.peak = max(core.peak, core.elsewhere)
+    core.starts = core.outside.starts
+    core.indexes = core.outside.indexes
+    core.pending = core.outside.pending
+    if core.limit > 0 and part.reported >= core.limit:
+        drop_part(core, window)
+        window.closed = True  # for all that is matched; it leaves the ring in its turn
+
+
+cdef Part* _new_part(Core* core) noexcept nogil:
+    cdef Part* part = <Part*>calloc(1, sizeof(Part))
+    cdef Index* index
+    cdef int i, n = core.n_indexes + core.n_negations
+    if part == NULL:
+        return NULL
+    part.indexes = <Index*>calloc(max(1, n), sizeof(Index))
+    pending_init(&part.pending, &core.budget, core.outside.pending.width)
+    if part.indexes == NULL or starts_init(&part.starts, &core.budget) < 0:
+        _free_part(core, part)
+        return NULL
+    for i in range(n):
+        index = core.outside.indexes + i
+        if index_init(part.indexes + i, &core.budget, index.words, index.fixed, index.columns) < 0:
+            _free_part(core, part)
+            return NULL
+    return part
+
+
+cdef void _free_part(Core* core, Part* part) noexcept nogil:
+    cdef int i
+    for i in range(core.n_indexes + core.n_negations if part.indexes != NULL else 0):
+        index_clear(part.indexes + i)
+    free(part.indexes)
+    starts_clear(&part.starts)
+    pending_clear(&part.pending)
+    free(part)
+
+
+cdef void drop_part(Core* core, Opened* window) noexcept nogil:
+    """Forget what is in a window, which stays open."""
+    if window.part != NULL:
+        core.elsewhere -= window.part.starts.live
+        _free_part(core, window.part)
+        window.part = NULL
+
+
+cdef void end_parts(Core* core) noexcept nogil:
+    """Give all memory of the windows back."""
+    cdef int64_t number
+    for number in range(core.windows.first, core.windows.next):
+        drop_part(core, window_at(&core.windows, number))
+    give_back(&core.budget, core.windows.ring, windows_bytes(&core.windows))
+    core.windows.ring = NULL
+    core.windows.first = core.windows.next

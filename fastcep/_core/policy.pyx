@@ -1,0 +1,258 @@
+# cython: language_level=3
+"""Selection, consumption and what is skipped after a match: on the matches that end in one event (of one window).
+
+They stand at the end of the output, in birth order. What is not reported is taken out of it again; then partial matches that
+hold an event which leaves, or begin where nothing may begin any more, are removed. Meaning: SEMANTICS, Selection policy.
+"""
+from libc.stdint cimport int64_t
+from libc.stdlib cimport qsort
+
+from fastcep._core.core cimport Core
+from fastcep._core.remove cimport drop_holders, drop_starts
+from fastcep._core.starts cimport drop_all
+from fastcep._core.vectors cimport Vec, push, vec_free
+
+cdef enum:              # places in ast.AFTER_MATCH
+    NO_SKIP
+    TO_NEXT
+    PAST_LAST
+
+
+cdef void apply_policies(Core* core) noexcept nogil:
+    """Choose among the event's matches, and let follow what follows from those that are reported."""
+    cdef int64_t n = core.emitted, i
+    _list_events(core, n)
+    core.chosen.size = core.leaving.size = 0
+    for i in range(n):
+        if push(&core.chosen, core.select == EACH or core.select == CUMULATIVE) < 0:
+            core.failed = True
+    if core.failed:
+        return
+    if core.select == FIRST or core.select == LAST:
+        core.chosen.data[_best(core, n)] = 1
+    elif core.select == EACH and core.after_match != NO_SKIP:
+        _skip(core, n)
+    if core.limit > 0:
+        _cut(core, n)
+    if core.consumes:
+        for i in range(n):  # what lost against newer instances is superseded
+            if core.chosen.data[i] or core.select == LAST:
+                _leave(core, _begin(core, i), core.ends.data[i])
+    elif core.after_match == TO_NEXT:
+        for i in range(n):
+            if core.chosen.data[i]:
+                _leave(core, _begin(core, i), _begin(core, i) + 1)
+    if core.select == CUMULATIVE:
+        _merge(core, n)
+    else:
+        _take_out(core, n)
+    if core.failed:
+        return
+    _ascend(&core.leaving, 0)
+    if core.after_match == PAST_LAST and core.emitted > 0:
+        drop_all(&core.starts)
+    if core.consumes:
+        drop_holders(core)
+    elif core.leaving.size > 0:
+        if core.select == CUMULATIVE:
+            core.leaving.size = 1
+        drop_starts(core)
+
+
+cdef void policy_clear(Core* core) noexcept nogil:
+    """Give the scratch memory back."""
+    vec_free(&core.advanced)
+    vec_free(&core.bound)
+    vec_free(&core.ends)
+    vec_free(&core.chosen)
+    vec_free(&core.leaving)
+
+
+cdef inline int64_t _begin(const Core* core, int64_t match) noexcept nogil:
+    """Where the match's events begin in ``bound``."""
+    return 0 if match == 0 else core.ends.data[match - 1]
+
+
+cdef void _leave(Core* core, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t i
+    for i in range(first, end):
+        if push(&core.leaving, core.bound.data[i]) < 0:
+            core.failed = True
+
+
+cdef int _compare(const void* left, const void* right) noexcept nogil:
+    cdef int64_t a = (<const int64_t*>left)[0], b = (<const int64_t*>right)[0]
+    return (a > b) - (a < b)
+
+
+cdef void _ascend(Vec* vec, int64_t first) noexcept nogil:
+    """Sort from ``first`` on, each value once."""
+    cdef int64_t i, size = first
+    qsort(vec.data + first, vec.size - first, sizeof(int64_t), _compare)
+    for i in range(first, vec.size):
+        if i == first or vec.data[i] != vec.data[size - 1]:
+            vec.data[size] = vec.data[i]
+            size += 1
+    vec.size = size
+
+
+cdef void _rewind(Core* core, int64_t n) noexcept nogil:
+    """Set ``cursor`` to the first value of the last ``n`` matches, per member."""
+    cdef int64_t i
+    cdef int m
+    for m in range(core.n_members):
+        core.cursor[m] = core.out_values[m].size
+        if core.leaves[m].negated:
+            continue
+        if not core.leaves[m].repeated:
+            core.cursor[m] -= n
+            continue
+        for i in range(core.out_lengths[m].size - n, core.out_lengths[m].size):
+            core.cursor[m] -= core.out_lengths[m].data[i]
+
+
+cdef inline int64_t _length(const Core* core, int m, int64_t n, int64_t match) noexcept nogil:
+    """How many values a match has for a member."""
+    return core.out_lengths[m].data[core.out_lengths[m].size - n + match] if core.leaves[m].repeated else 1
+
+
+cdef void _list_events(Core* core, int64_t n) noexcept nogil:
+    """Write the events of each match, ascending, to ``bound``."""
+    cdef int64_t i, j, first, count
+    cdef int m
+    core.bound.size = core.ends.size = 0
+    _rewind(core, n)
+    for i in range(n):
+        first = core.bound.size
+        for m in range(core.n_members):
+            if core.leaves[m].negated:
+                continue
+            count = _length(core, m, n, i)
+            for j in range(core.cursor[m], core.cursor[m] + count):
+                if core.out_values[m].data[j] >= 0 and push(&core.bound, core.out_values[m].data[j]) < 0:
+                    core.failed = True
+                    return
+            core.cursor[m] += count
+        _ascend(&core.bound, first)
+        if push(&core.ends, core.bound.size) < 0:
+            core.failed = True
+            return
+
+
+cdef int64_t _best(const Core* core, int64_t n) noexcept nogil:
+    """The match whose ascending events are the least, or, for LAST, whose descending events are the greatest."""
+    cdef int64_t best = 0, i
+    for i in range(1, n):
+        if _precedes(core, i, best):
+            best = i
+    return best
+
+
+cdef bint _precedes(const Core* core, int64_t one, int64_t other) noexcept nogil:
+    cdef int64_t n = core.ends.data[one] - _begin(core, one), m = core.ends.data[other] - _begin(core, other), i, a, b
+    for i in range(min(n, m)):
+        if core.select == FIRST:
+            a = core.bound.data[_begin(core, one) + i]
+            b = core.bound.data[_begin(core, other) + i]
+            if a != b:
+                return a < b
+        else:
+            a = core.bound.data[core.ends.data[one] - 1 - i]
+            b = core.bound.data[core.ends.data[other] - 1 - i]
+            if a != b:
+                return a > b
+    return n < m if core.select == FIRST else n > m
+
+
+cdef void _skip(Core* core, int64_t n) noexcept nogil:
+    """Choose one match per first event; past the last event only one of them all: the earliest start, then birth, first."""
+    cdef int64_t i, j, first, best = 0
+    if core.after_match == PAST_LAST:
+        for i in range(n):
+            core.chosen.data[i] = 0
+            if core.bound.data[_begin(core, i)] < core.bound.data[_begin(core, best)]:
+                best = i
+        core.chosen.data[best] = 1
+        return
+    for i in range(n):  # ``leaving`` is the set of the first events so far
+        first = core.bound.data[_begin(core, i)]
+        for j in range(core.leaving.size):
+            if core.leaving.data[j] == first:
+                core.chosen.data[i] = 0
+                break
+        else:
+            if push(&core.leaving, first) < 0:
+                core.failed = True
+    core.leaving.size = 0
+
+
+cdef void _cut(Core* core, int64_t n) noexcept nogil:
+    """Choose no more than the window's limit allows; a complex event of several matches is one."""
+    cdef int64_t i
+    for i in range(n):
+        if not core.chosen.data[i]:
+            continue
+        if core.reported >= core.limit:
+            core.chosen.data[i] = 0
+        elif core.select != CUMULATIVE:
+            core.reported += 1
+    if core.select == CUMULATIVE:
+        core.reported += 1
+
+
+cdef void _take_out(Core* core, int64_t n) noexcept nogil:
+    """Leave in the output only the chosen matches of the last ``n``."""
+    cdef int64_t i, j, count, to, length
+    cdef int m
+    cdef Vec* values
+    cdef Vec* lengths
+    _rewind(core, n)
+    core.emitted = 0
+    for i in range(n):
+        core.emitted += core.chosen.data[i]
+    if core.emitted == n:
+        return
+    for m in range(core.n_members):
+        if core.leaves[m].negated:
+            continue
+        values = core.out_values + m
+        lengths = core.out_lengths + m
+        to = core.cursor[m]
+        length = lengths.size - n
+        for i in range(n):
+            count = _length(core, m, n, i)
+            if core.chosen.data[i]:
+                for j in range(count):
+                    values.data[to] = values.data[core.cursor[m] + j]
+                    to += 1
+                if core.leaves[m].repeated:
+                    lengths.data[length] = count
+                    length += 1
+            core.cursor[m] += count
+        values.size = to
+        if core.leaves[m].repeated:
+            lengths.size = length
+
+
+cdef void _merge(Core* core, int64_t n) noexcept nogil:
+    """Make one complex event of the last ``n`` matches: per member all events that it binds in any of them."""
+    cdef int64_t i, first, to
+    cdef int m
+    cdef Vec* values
+    _rewind(core, n)
+    core.emitted = 1
+    for m in range(core.n_members):
+        if core.leaves[m].negated:
+            continue
+        values = core.out_values + m
+        first = to = core.cursor[m]
+        for i in range(first, values.size):
+            if values.data[i] >= 0:
+                values.data[to] = values.data[i]
+                to += 1
+        values.size = to
+        _ascend(values, first)
+        if core.leaves[m].repeated:
+            core.out_lengths[m].size -= n
+        if push(core.out_lengths + m, values.size - first) < 0:
+            core.failed = True

@@ -1,0 +1,10 @@
+# Partial matches that end before their window does. See remove.pyx.
+from libc.stdint cimport int64_t
+
+from fastcep._core.core cimport Core
+
+
+cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil
+cdef void replace_advanced(Core* core) noexcept nogil
+cdef void drop_holders(Core* core) noexcept nogil
+cdef void drop_starts(Core* core) noexcept nogil

@@ -1,0 +1,115 @@
+# cython: language_level=3
+"""Remove single partial matches: those that an event has advanced, that hold an event which leaves, or that are skipped.
+
+A removed row gets a start before every other, so it is dead like one whose window has ended. The plan gives each state
+one index, so a row stands in one bucket.
+"""
+from libc.stdint cimport INT64_MIN, int64_t
+
+from fastcep._core.core cimport Core, position_of
+from fastcep._core.store cimport Bucket, Index, bucket_at, compact
+from fastcep._core.tables cimport State
+from fastcep._core.vectors cimport contains, push
+
+
+cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil:
+    """Remember that the event has advanced the row of this birth; other variables may still bind it to the same row."""
+    if push(&core.advanced, index) < 0 or push(&core.advanced, bucket) < 0 or push(&core.advanced, birth) < 0:
+        core.failed = True
+
+
+cdef void replace_advanced(Core* core) noexcept nogil:
+    """Remove the rows that the event has advanced."""
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t i, birth, row
+    cdef int low, high, middle, at
+    for i in range(0, core.advanced.size, 3):
+        index = core.indexes + core.advanced.data[i]
+        bucket = bucket_at(index, core.advanced.data[i + 1])
+        birth = core.advanced.data[i + 2]
+        at = core.states[core.infos[core.advanced.data[i]].state].birth
+        low, high = bucket.head, bucket.size
+        while low < high:
+            middle = low + (high - low) // 2
+            if bucket.data[<int64_t>middle * index.fixed + at] < birth:
+                low = middle + 1
+            else:
+                high = middle
+        row = <int64_t>low * index.fixed
+        if low < bucket.size and bucket.data[row + at] == birth:
+            _remove(core, bucket.data + row)
+    core.advanced.size = 0
+
+
+cdef inline void _remove(Core* core, int64_t* row) noexcept nogil:
+    if row[0] < core.starts.first:
+        return
+    core.starts.rows[row[0] & core.starts.mask] -= 1
+    core.starts.live -= 1
+    row[0] = -1
+
+
+cdef void drop_holders(Core* core) noexcept nogil:
+    """Remove every row that binds an event of ``leaving``, also of those kept for negated variables."""
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t b, r
+    cdef int i
+    cdef bint some
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for r in range(bucket.head, bucket.size):
+                if bucket.data[r * index.fixed] >= core.starts.first and _holds(
+                        core, core.states + core.infos[i].state, bucket.data + r * index.fixed):
+                    _remove(core, bucket.data + r * index.fixed)
+    for i in range(core.n_indexes, core.n_indexes + core.n_negations):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            some = False
+            for r in range(bucket.head, bucket.size):
+                if contains(&core.leaving, bucket.data[r * index.fixed + 1]):
+                    bucket.data[r * index.fixed] = INT64_MIN
+                    some = True
+            if some:
+                compact(index, bucket, INT64_MIN + 1)
+
+
+cdef bint _holds(Core* core, const State* state, const int64_t* row) noexcept nogil:
+    """Whether a row binds an event that leaves."""
+    cdef int64_t word
+    cdef int c, slot
+    if core.implied >= 0 and contains(&core.leaving, core.starts.position[row[0] & core.starts.mask]):
+        return True
+    for c in range(state.n_bind):
+        word = row[state.bind + c]
+        slot = state.slots[c]
+        if slot < core.n_members and not core.leaves[slot].repeated:
+            if word >= 0 and contains(&core.leaving, word):
+                return True
+            continue
+        while word >= 0:
+            if contains(&core.leaving, position_of(core.starts.event[word])):
+                return True
+            word = core.starts.previous[word]
+    return False
+
+
+cdef void drop_starts(Core* core) noexcept nogil:
+    """Remove every row whose first event is one of ``leaving``."""
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t b, r, start
+    cdef int i
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for r in range(bucket.head, bucket.size):
+                start = bucket.data[r * index.fixed]
+                if start >= core.starts.first and contains(
+                        &core.leaving, core.starts.position[start & core.starts.mask]):
+                    _remove(core, bucket.data + r * index.fixed)

@@ -1,0 +1,77 @@
+# cython: language_level=3
+"""Partial matches whose window has ended, as an output of their own (``Engine(timed_out=True)``).
+
+Expiry moves one number and visits no row. So where they are asked for, dead starts are kept until enough of them, or the end of
+the batch, make it worth a walk through all rows; then their rows are written out and released.
+"""
+from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdlib cimport qsort
+
+from fastcep._core.core cimport Core
+from fastcep._core.emit cimport write_row
+from fastcep._core.starts cimport EXPLICIT, TIME, release
+from fastcep._core.store cimport Bucket, Index, bucket_at
+from fastcep._core.tables cimport State
+from fastcep._core.vectors cimport Vec, push
+
+cdef enum:
+    WORDS = 5                # of an entry of ``found``: start, birth, index, bucket, row
+
+
+cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
+    """Write out the partial matches of the starts ``[first, end)``, by start, then birth, and release dead starts."""
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t b, i, start, birth = -1
+    cdef int r, n
+    core.found.size = 0
+    for n in range(core.n_indexes if first < end else 0):
+        index = core.indexes + n
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for r in range(bucket.head, bucket.size):
+                start = bucket.data[<int64_t>r * index.fixed]
+                if first <= start < end:
+                    _note(core, start, bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
+    qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
+    for i in range(core.found.size // WORDS):
+        if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
+            birth = core.found.data[i * WORDS + 1]
+            _write(core, core.found.data + i * WORDS)
+    release(&core.starts)
+
+
+cdef inline void _note(Core* core, int64_t start, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
+    if (push(&core.found, start) < 0 or push(&core.found, birth) < 0 or push(&core.found, index) < 0
+            or push(&core.found, bucket) < 0 or push(&core.found, row) < 0):
+        core.failed = True
+
+
+cdef int _compare(const void* left, const void* right) noexcept nogil:
+    cdef const int64_t* a = <const int64_t*>left
+    cdef const int64_t* b = <const int64_t*>right
+    if a[0] != b[0]:
+        return 1 if a[0] > b[0] else -1
+    return (a[1] > b[1]) - (a[1] < b[1])
+
+
+cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
+    """Write one partial match to the output of those that have timed out."""
+    cdef int number = core.infos[entry[2]].state
+    cdef State* state = core.states + number
+    cdef Index* index = core.indexes + entry[2]
+    cdef const int64_t* row = bucket_at(index, entry[3]).data + entry[4] * index.fixed
+    cdef int64_t time = core.starts.time[entry[0] & core.starts.mask]
+    cdef int c
+    core.stage.start[0] = entry[0]
+    for c in range(state.n_bind):
+        core.stage.bind[state.slots[c]][0] = row[state.bind + c]
+    if core.implied >= 0:
+        core.stage.bind[core.implied][0] = core.starts.position[entry[0] & core.starts.mask]
+    write_row(core, state, 0, core.timed_values, core.timed_lengths)
+    if core.window_kind == TIME:
+        time = time + core.window if time <= INT64_MAX - core.window else INT64_MAX
+    elif core.window_kind == EXPLICIT:
+        time = core.now
+    if push(&core.timed, number) < 0 or push(&core.timed, time) < 0 or push(&core.timed, core.window_id) < 0:
+        core.failed = True

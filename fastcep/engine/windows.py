@@ -1,0 +1,66 @@
+"""Which events of a batch open explicit windows, and which close which: found out before the query's matcher runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep.events import EventBatch
+from fastcep.plan import Plan
+
+__all__ = ["WindowBounds"]
+
+Ints = npt.NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
+
+
+class WindowBounds:
+    """Follows the events of a stream for the windows of one plan; holds the matchers of its small plans."""
+
+    def __init__(self, plan: Plan, link: Any) -> None:
+        assert plan.windows is not None
+        self._plan = plan.windows
+        self._opening = None if self._plan.opening is None else Matcher(self._plan.opening, link)
+        self._pairs = None if self._plan.pairs is None else Matcher(self._plan.pairs, link)
+        self._closers = None if self._plan.closers is None else Matcher(self._plan.closers, link)
+        self._slide: int | None = None
+
+    @property
+    def matchers(self) -> list[Matcher]:
+        """Those of the small plans."""
+        return [matcher for matcher in (self._opening, self._pairs, self._closers) if matcher is not None]
+
+    def find(self, batch: EventBatch, position: int, ring: Any) -> tuple[Ints, Ints, Ints, Ints]:
+        """Find what a batch opens and closes, see ``Matcher.process``; its first event has arrival ``position``.
+
+        A window that is closed by -1 is every window that is open.
+        """
+        opens = self._opens(batch, position, ring)
+        ids = position + opens if batch.sequence is None else batch.sequence[opens]
+        closes, closed = _NONE, _NONE
+        if self._pairs is not None:
+            closed, closes = _run(self._pairs, batch, position, ring)
+        elif self._closers is not None:
+            (closes,) = _run(self._closers, batch, position, ring)
+            closed = np.full(len(closes), -1)
+        return opens, ids, closes - position, closed
+
+    def _opens(self, batch: EventBatch, position: int, ring: Any) -> Ints:
+        if self._opening is not None:
+            (opens,) = _run(self._opening, batch, position, ring)
+            return opens - position
+        if self._plan.every_events:
+            return np.arange(-position % self._plan.every_events, len(batch), self._plan.every_events, np.int64)
+        slides = batch.time // self._plan.every_time
+        before = np.concatenate([slides[:1] - 1 if self._slide is None else [self._slide], slides[:-1]])
+        self._slide = int(slides[-1])
+        return np.flatnonzero(slides != before)
+
+
+def _run(matcher: Matcher, batch: EventBatch, position: int, ring: Any) -> list[Ints]:
+    matcher.process(batch, position, ring)
+    values: list[Ints] = matcher.take_output()[0]
+    return values

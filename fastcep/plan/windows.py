@@ -1,0 +1,114 @@
+"""Explicit windows: what opens and closes them, as small plans of their own.
+
+Which events open a window, and which close which, are matches of patterns: ``SEQ(o)``, and ``SEQ(o, c)`` of which each
+window takes the first. So their conditions are keys and predicates like those of the query, and closing one window among
+thousands is a look-up. Time and counts are left to the matcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastcep.query import ast
+
+if TYPE_CHECKING:
+    from fastcep.plan.plan import Plan
+
+__all__ = ["AFTER_EVENTS", "AFTER_TIME", "ON_EVENT", "WindowPlan", "plan_windows"]
+
+AFTER_TIME, AFTER_EVENTS, ON_EVENT = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """How the windows of a query come and go.
+
+    Attributes
+    ----------
+    isolated
+        Every window has partial matches of its own; else all share theirs, because a match is the same in each.
+    why
+        What makes them isolated, for `explain`.
+    closing, length
+        ``AFTER_TIME`` ns, ``AFTER_EVENTS`` events, ``ON_EVENT``.
+    every_events, every_time
+        Open at every so many events, or ns; 0 if not.
+    opening
+        Its matches (of one event) open a window.
+    pairs
+        Its matches, of the event that opened a window and another, close that window.
+    closers
+        Its matches (of one event) close all open windows.
+    """
+
+    isolated: bool
+    why: str
+    closing: int
+    length: int
+    every_events: int
+    every_time: int
+    opening: Plan | None
+    pairs: Plan | None
+    closers: Plan | None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The small plans that there are."""
+        return tuple(plan for plan in (self.opening, self.pairs, self.closers) if plan is not None)
+
+
+def plan_windows(query: ast.Query, edge_negation: bool, make: Callable[[ast.Query], Plan]) -> WindowPlan | None:
+    """Plan the windows of ``query``; None without explicit ones.
+
+    ``edge_negation``: a negated variable looks to the beginning or the end of the window. ``make`` plans a query.
+    """
+    window = query.window
+    if not isinstance(window, ast.ExplicitWindow):
+        return None
+    opening, closing = window.opening, window.closing
+    why = _why_isolated(query, edge_negation)
+    on_event = bool(closing.types)
+    refers = closing.where is not None and opening.variable in ast.variables(closing.where)
+    return WindowPlan(
+        isolated=bool(why),
+        why=why,
+        closing=ON_EVENT if on_event else AFTER_TIME if closing.nanoseconds is not None else AFTER_EVENTS,
+        length=closing.nanoseconds or closing.events or 0,
+        every_events=opening.events or 0,
+        every_time=opening.nanoseconds or 0,
+        opening=make(_events(query, opening)) if opening.types else None,
+        pairs=make(_pairs(query, opening, closing)) if on_event and refers else None,
+        closers=make(_events(query, closing)) if on_event and not refers else None,
+    )
+
+
+def _why_isolated(query: ast.Query, edge_negation: bool) -> str:
+    if query.select != "each":
+        return f"SELECT {query.select}"
+    if query.consume == "consumed":
+        return "CONSUME consumed"
+    if query.limit is not None:
+        return f"LIMIT {query.limit} PER WINDOW"
+    if query.after_match != "no skip":
+        return f"AFTER MATCH {query.after_match.upper()}"
+    return "NEG at the edge of the window" if edge_negation else ""
+
+
+def _member(bound: ast.Bound) -> ast.Member:
+    return ast.Member(bound.types, bound.variable)
+
+
+def _events(query: ast.Query, bound: ast.Bound) -> ast.Query:
+    pattern = ast.Sequence((_member(bound),))
+    return ast.Query(f"{query.name} window", pattern, ast.CountWindow(1), bound.where, schema=query.schema)
+
+
+def _pairs(query: ast.Query, opening: ast.Bound, closing: ast.Bound) -> ast.Query:
+    assert closing.where is not None
+    where = closing.where if opening.where is None else ast.Binary("AND", opening.where, closing.where)
+    pattern = ast.Sequence((_member(opening), _member(closing)))
+    return ast.Query(
+        f"{query.name} window", pattern, ast.Unbounded(), where, strategy="skip_till_next", schema=query.schema
+    )
