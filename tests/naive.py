@@ -5,8 +5,8 @@ The stream is whole: nothing comes after its last event, so all that is deferred
 
 Each window is answered for itself (`naive_windows`). Skip till any match and contiguity say what a match is: try every
 way to bind a pattern's variables, keep those that are one (`naive_search`). Skip till next match says what becomes of
-a partial match at each event: follow them all (`naive_runs`, which can follow the other strategies as well). Then, event
-by event, come selection, consumption and AFTER MATCH (`naive_policies`).
+a partial match at each event: follow them all (`naive_runs`, which can follow the other strategies as well). Then come,
+event by event, selection, consumption and AFTER MATCH (`naive_policies`).
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class Runs:
         return all(relative(mention) or self.known(mention, None, bound, unfinished) for mention in mentions(conjunct))
 
     def forbids(self, gap: Gap, bound: Bound, unfinished: set[int]) -> bool:
-        """Whether it can be judged which events of a gap are forbidden: its ends and all that conditions mention are known.
+        """Whether it can be judged which events a gap forbids: its ends, and all that conditions mention, are known.
 
         Where nothing is bound behind it, it reaches to the end of the window, and `Search.accepts` looks at it. A
         leading one reaches back from the last event unless the window is explicit.

@@ -92,6 +92,12 @@ def pair_patterns(draw: Draw, schema: Schema, window: ast.Window, outer: str, in
     return make.top(make.pick(SEQ, AND, OR), outer, inner)
 
 
+@st.composite
+def negated_patterns(draw: Draw, schema: Schema, window: ast.Window) -> ast.Pattern:
+    """A SEQ with a negation in it, often at an edge if the window allows that."""
+    return Patterns(draw, schema, window, 4).top(SEQ, NEG)
+
+
 class Patterns:
     """Draws the parts of one pattern, for a window. In some a negation may stand at an edge, in some PERIODIC may."""
 

@@ -9,13 +9,13 @@ import dataclasses
 from typing import Any
 
 from hypothesis import strategies as st
-from pattern_strategies import Draw
+from pattern_strategies import Draw, negated_patterns
 from strategies import COMPARISONS, Case, queries, windows, with_stream
 from stream_strategies import schemas
 
 from fastcep.events import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import is_nullable
+from fastcep.query.patterns import trailing_negation
 
 #: What a case is about, so that a part of it can be tested alone; the last holds all of them.
 AREAS = ("windows", "strategies", "selection", "after match", "everything")
@@ -136,7 +136,7 @@ def policies(draw: Draw, query: ast.Query, area: str = "everything") -> ast.Quer
         clauses["partition"] = ("k",)
     if area == "strategies" or (area == "everything" and draw(st.sampled_from([False, False, True]))):
         clauses["pattern"] = adjoined(draw, query.pattern)
-    if not waits(query.pattern):
+    if not isinstance(query.pattern, ast.Periodic) and trailing_negation(query.pattern) is None:
         clauses["select"] = pick("selection", ast.SELECTIONS)
         clauses["consume"] = pick("selection", ast.CONSUMPTIONS)
         clauses["after_match"] = pick("after match", ast.AFTER_MATCH)
@@ -145,16 +145,6 @@ def policies(draw: Draw, query: ast.Query, area: str = "everything") -> ast.Quer
     if isinstance(query.window, ast.ExplicitWindow) and area in ("after match", "everything"):
         clauses["limit"] = draw(st.sampled_from([None, 1, 2, 3]))
     return dataclasses.replace(query, **clauses)
-
-
-def waits(pattern: ast.Pattern) -> bool:
-    """Whether a match may be decided only when its window has ended: PERIODIC, and NEG with nothing sure behind it."""
-    if isinstance(pattern, ast.Periodic):
-        return True
-    return isinstance(pattern, ast.Sequence) and any(
-        isinstance(part, ast.Negation) and all(map(is_nullable, pattern.members[place:]))
-        for place, part in enumerate(pattern.members)
-    )
 
 
 # ------------------------------------------------------------------------- cases
@@ -166,10 +156,13 @@ def policy_queries(draw: Draw, area: str = "everything") -> ast.Query:
     schema = draw(schemas())
     explicit = area == "windows" or (area != "strategies" and draw(st.booleans()))
     window: ast.Window = draw(explicit_windows(schema) if explicit else windows())
-    return draw(policies(draw(queries(schema, st.just(window))), area))
+    pattern = draw(st.sampled_from([None, None, negated_patterns]))
+    query: ast.Query = draw(policies(draw(queries(schema, st.just(window), pattern)), area))
+    return query
 
 
 @st.composite
 def policy_cases(draw: Draw, area: str = "everything") -> Case:
     """A query, as its text reads back, with a stream and its cuts."""
-    return draw(with_stream(draw(policy_queries(area))))
+    case: Case = draw(with_stream(draw(policy_queries(area))))
+    return case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import harness
 import naive
@@ -39,7 +40,7 @@ def test_what_is_followed_is_a_match(area: str, data: st.DataObject) -> None:
     """Whatever the strategy, what is followed is among all that there is when nothing is skipped or consumed."""
     case = data.draw(trees(area))
     query, events = case.query, case.events
-    plain = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
+    plain: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
     strategy = "skip_till_any" if query.strategy == "skip_till_next" else query.strategy
     everything = naive.find_matches(dataclasses.replace(query, strategy=strategy, **plain), events)
     for match in naive.find_matches(dataclasses.replace(query, **plain), events):
