@@ -116,6 +116,8 @@ cdef struct Core:
     int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none; NULL: no partitions
     uint8_t* partition_floats
     Index partitions         # the last event of each, see partitions.pyx
+    bint cuts                # some rows can be seen to be cut off
+    int64_t last             # position of the last event that was taken
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

@@ -12,7 +12,7 @@ from fastcep._core.core cimport (
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.gauges cimport first_position
 from fastcep._core.negate cimport first_kept, watch
-from fastcep._core.partitions cimport find_previous
+from fastcep._core.partitions cimport drop_cut_off, find_previous
 from fastcep._core.parts cimport drop_part, enter, leave, move_windows
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, policy_clear
@@ -68,6 +68,7 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                 match_event(core, bits[k], k, position + base + k)
             if core.failed:
                 return stop(core, time, n, position, base + k)
+        core.last = position + base + m - 1
         if core.starts.first - core.starts.kept >= BUNCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
@@ -275,6 +276,8 @@ cdef void sweep_all(Core* core) noexcept nogil:
 
 cdef inline void sweep_indexes(Core* core) noexcept nogil:
     cdef int i
+    if core.cuts:
+        drop_cut_off(core)
     for i in range(core.n_indexes):
         sweep(core.indexes + i, core.starts.kept)
     for i in range(core.n_negations):

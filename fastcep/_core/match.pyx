@@ -109,6 +109,7 @@ cdef class Matcher:
                           self.core.states[item.state].columns) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_indexes = i + 1
+            self.core.cuts |= item.latest >= 0 and not timed_out
         for i, item in enumerate(plan.negations):
             if index_init(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
                           len(item.registers) + 1 if item.registers else 0) < 0:

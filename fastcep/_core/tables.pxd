@@ -90,6 +90,8 @@ cdef struct State:
 
 
 cdef struct IndexInfo:
+    int32_t latest           # the key word that must be the position of the last event (of the partition), or -1
+    int32_t* partition       # the key words of that partition
     int32_t state
     int32_t n_keys
     int32_t* keys            # outputs

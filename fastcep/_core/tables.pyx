@@ -84,6 +84,8 @@ cdef class Tables:
             self.infos[i].n_keys = len(item.keys)
             self.infos[i].keys = ints(item.keys)
             self.infos[i].guard = item.guard
+            self.infos[i].latest = item.latest
+            self.infos[i].partition = ints(item.partition)
             self.infos[i].n_forall = len(item.forall)
             self.infos[i].forall = ints(item.forall)
         self._take_partition(plan.partition)
@@ -351,6 +353,7 @@ cdef class Tables:
             free(self.edges[i].leaf_from)
         for i in range(self.n_indexes if self.infos != NULL else 0):
             free(self.infos[i].keys)
+            free(self.infos[i].partition)
             free(self.infos[i].forall)
         for i in range(self.n_foralls if self.foralls != NULL else 0):
             code_free(&self.foralls[i].program)

@@ -8,15 +8,16 @@ the edge's key, and partial matches that an event in between has cut off are not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fastcep.plan.automaton import NO, START, YES, Automaton, Edge
-from fastcep.plan.ir import PREVIOUS, Op
+from fastcep.plan.ir import PREVIOUS, Op, leaves
 from fastcep.plan.plan import PartitionPlan
 from fastcep.plan.rewrite import latest
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of, sub_patterns
 
-__all__ = ["contiguities", "neighbours"]
+__all__ = ["contiguities", "cut_off", "neighbours"]
 
 
 def contiguities(query: ast.Query, places: Automaton) -> Iterator[tuple[Edge, Op]]:
@@ -48,6 +49,18 @@ def neighbours(query: ast.Query) -> PartitionPlan | None:
             for name in schema.type_names
         ),
     )
+
+
+def cut_off(query: ast.Query, keys: Sequence[Op]) -> tuple[int, tuple[int, ...]]:
+    """The places in a row's key that tell whether an event has cut it off: ``latest`` and ``partition`` of `IndexPlan`."""
+    told: list[Any] = [next(leaves(key)).data for key in keys]  # the first leaf; that of these words is all there is
+    place = next((n for n, data in enumerate(told) if data[0] == "latest"), -1)
+    if place < 0 or neighbours(query) is None:
+        return place, ()
+    parts = {data[3]: n for n, data in enumerate(told) if data[0] == "part"}
+    if not parts.keys() >= set(query.partition):
+        return -1, ()
+    return place, tuple(parts[name] for name in query.partition)
 
 
 def _follows(edge: Edge, members: Sequence[int]) -> Op:

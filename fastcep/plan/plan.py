@@ -34,12 +34,18 @@ class EventColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always)."""
+    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always).
+
+    ``latest`` is the key word that must be the event right before the next one, if all that the state's rows wait for asks
+    for it, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be.
+    """
 
     state: int
     keys: tuple[int, ...]
     guard: int
     forall: tuple[int, ...]
+    latest: int
+    partition: tuple[int, ...]
     key_texts: tuple[str, ...] = ()
     guard_text: str = ""
 

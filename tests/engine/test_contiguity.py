@@ -35,6 +35,17 @@ def check(text: str, events: str, *wanted: str) -> None:
     for sizes in (None, [1], [2, 3]):
         found = [show(query, bindings) for bindings in harness.matches(query, None, events, sizes)]
         assert found == list(wanted), f"batches of {sizes}"
+    assert swept(query, events) == list(wanted), "swept after every event"
+
+
+def swept(query: ast.Query, events: str) -> list[str]:
+    """The engine's matches if what is dead is taken away after every event."""
+    engine, found = fc.Engine(query), []
+    for event in harness.stream(SCHEMA, events):
+        found += harness.table_rows(query, harness.send(engine, SCHEMA, event).to_arrow())
+        engine.advance(event.time)
+    found += harness.table_rows(query, engine.flush().to_arrow())
+    return [show(query, row[0]) for row in found]
 
 
 # ---------------------------------------------------------------------- strict_contiguity
@@ -318,6 +329,25 @@ def test_partitions_count_against_the_memory_limit() -> None:
         assert set(map(str, few.to_pylist())) <= set(map(str, every.to_pylist()))
     engine.advance(10**9)
     assert engine.metrics()["keys"] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SEQ(A a, B b) WITHIN UNBOUNDED {STRICT}",
+        f"SEQ(A a, A+ b[], X x, B c) WITHIN UNBOUNDED {PARTITION}",
+        "SEQ(A a, NEXT X x, NEXT B b) WITHIN UNBOUNDED PARTITION BY k",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*UNBOUNDED")
+def test_what_contiguity_has_cut_off_is_forgotten(text: str) -> None:
+    """Without a window, too."""
+    engine = plain(text)
+    for number in range(40):
+        engine.process(stream(5_000, "AAX", 20, start=number * 5_000))
+        assert engine.metrics()["memory_bytes"] < 2**21
+    engine.advance(10**9)
+    assert engine.metrics()["live_partial_matches"] < 100
 
 
 def test_text_keys_of_partitions_stay_apart_when_texts_are_forgotten() -> None:
