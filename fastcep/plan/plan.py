@@ -36,8 +36,8 @@ class EventColumn:
 class IndexPlan:
     """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always).
 
-    ``latest`` is the key word that must be the event right before the next one, if all that the state's rows wait for asks
-    for it, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be.
+    ``latest`` is the key word that must be the event right before the next one, if it is all that the state's rows wait
+    for, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be.
     """
 
     state: int
