@@ -52,7 +52,7 @@ def neighbours(query: ast.Query) -> PartitionPlan | None:
 
 
 def cut_off(query: ast.Query, keys: Sequence[Op]) -> tuple[int, tuple[int, ...]]:
-    """``latest`` and ``partition`` of `IndexPlan`: the places in a key that tell whether an event has cut its rows off."""
+    """``latest`` and ``partition`` of `IndexPlan`: where in a key it stands whether an event has cut the rows off."""
     told: list[Any] = [next(leaves(key)).data for key in keys]  # the first leaf; that of these words is all there is
     place = next((n for n, data in enumerate(told) if data[0] == "latest"), -1)
     if place < 0 or neighbours(query) is None:
