@@ -9,6 +9,7 @@ NS = "{http://www.w3.org/2000/svg}"
 V = {"ID": "int64", "V": "int64"}
 SCHEMA = fc.Schema(dict.fromkeys("ABC", V), time="ts", type="type", time_unit="us")
 WIDER = fc.Schema(dict.fromkeys("ABCDN", V), time="ts", type="type", time_unit="us")
+KEYLESS = fc.Schema({**dict.fromkeys("ABC", V), "no key": {"V": "int64"}}, time="ts", type="type")
 UNION = fc.Schema(
     {"Buy": {"item": "string", "n": "int64"}, "Sell": {"item": "string", "n": "int64", "fee": "float64"}},
     time="ts",
@@ -48,6 +49,14 @@ CASES: dict[str, list[fc.Query]] = {
         query("PATTERN SEQ(A a, B b) WITHIN 1s", name="one"),
         query("PATTERN SEQ(A+ a[]) WHERE a[i+1].V > a[i].V WITHIN 2s", name="two"),
     ],
+    "contiguous": [
+        query("PATTERN SEQ(A a, B+ b[], C? c, A d) WHERE a.V < d.V WITHIN 8ms STRATEGY strict_contiguity"),
+        query(
+            "PATTERN SEQ(A a, (A|B) b) WHERE a.V < b.V WITHIN 8ms PARTITION BY ID STRATEGY partition_contiguity",
+            KEYLESS,
+            name="parts",
+        ),
+    ],
 }
 OPERATORS = {
     "and": (
@@ -67,6 +76,10 @@ OPERATORS = {
         "PATTERN SEQ(A a, (SEQ(B b, NEG N n, OR(C c, D d))){2,4} g[], (SEQ(C x, D y))? o) WHERE g[i].b.V < g[i].c.V "
         "AND g[i].n.ID = g[i].b.ID AND g[i].n.V > a.V AND g[i+1].b.V > g[i].b.V AND g[last].c.V > a.V AND g[2].c.V < 7 "
         "AND COUNT(g[]) < 4 AND SUM(g[].b.V) > a.V AND o.x.V = a.V WITHIN 1h"
+    ),
+    "next": (
+        "PATTERN SEQ(A a, NEXT (SEQ(B b, C? c))+ g[] CONSECUTIVE, AND(SEQ(D d, NEXT A e), B+ f[] CONSECUTIVE)) "
+        "WHERE a.V < d.V WITHIN 1h PARTITION BY ID"
     ),
     "rounds": "PATTERN AND((AND(A a, B? b))+ g[], C c) WHERE g[i].a.V < g[i].b.V AND [ID] WITHIN 1h",
     "periodic": "PATTERN PERIODIC(SEQ(A a, B b), 5min, N n) WHERE n.ID = a.ID AND a.V < b.V WITHIN 1h",

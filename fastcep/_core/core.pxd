@@ -23,6 +23,8 @@ cdef enum:              # event columns that are not of the schema
     COLUMN_SEQ = -2
     COLUMN_TYPE = -3
     COLUMN_COMPUTED = -4
+    COLUMN_POSITION = -5
+    COLUMN_PREVIOUS = -6
 
 
 cdef struct Core:
@@ -111,6 +113,11 @@ cdef struct Core:
     Vec chosen               # whether each is reported
     int64_t* cursor          # scratch: per member
     Vec leaving              # events that leave, ascending
+    int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none; NULL: no partitions
+    uint8_t* partition_floats
+    Index partitions         # the last event of each, see partitions.pyx
+    bint cuts                # some rows can be seen to be cut off
+    int64_t last             # position of the last event that was taken
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

@@ -33,8 +33,8 @@ cdef int64_t rows_in(const Core* core, int first, int end) noexcept nogil:
 
 
 cdef int64_t keys_in(const Core* core) noexcept nogil:
-    """Keys of all indexes."""
-    cdef int64_t total = 0, number
+    """Keys of all indexes, and of partitions."""
+    cdef int64_t total = core.partitions.n_buckets, number
     cdef const Index* indexes
     cdef int i
     for number in range(core.windows.first - 1, core.windows.next):
@@ -46,7 +46,7 @@ cdef int64_t keys_in(const Core* core) noexcept nogil:
 
 cdef int64_t key_bytes(const Core* core) noexcept nogil:
     """Bytes of all indexes without those of their rows."""
-    cdef int64_t total = 0, number
+    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
     cdef const Index* indexes
     cdef int i
     for number in range(core.windows.first - 1, core.windows.next):
@@ -112,6 +112,7 @@ cdef void mark_codes(const Core* core, int n_outputs, uint8_t* marks, int64_t li
     cdef int64_t number
     cdef const Index* indexes
     cdef int i
+    _mark_index(&core.partitions, marks, limit)
     for number in range(core.windows.first - 1, core.windows.next):
         indexes = indexes_of(core, number)
         if indexes == NULL:

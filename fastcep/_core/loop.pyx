@@ -7,10 +7,12 @@ from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport (
-    COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
+    COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
 from fastcep._core.extend cimport begin, extend, probe
+from fastcep._core.gauges cimport first_position
 from fastcep._core.negate cimport first_kept, watch
+from fastcep._core.partitions cimport drop_cut_off, find_previous
 from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, policy_clear
@@ -48,6 +50,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
         n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
                            data, null, base, m, position + base)
+        if core.failed:
+            return stop(core, time, n, position, base)
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
@@ -65,13 +69,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                     break
                 part = next_part(core, part)
             if core.failed:
-                give_up(core)
-                if core.window_kind == EXPLICIT:
-                    move_windows(core, time, position, n, n)
-                    core.failed = False
-                core.blind = time[n - 1]
-                core.events += base + k
-                return base + k
+                return stop(core, time, n, position, base + k)
+        core.last = position + base + m - 1
         if core.starts.first - core.starts.kept >= BUNCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
@@ -91,6 +90,17 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
     if core.starts.keeps:
         collect(core, core.starts.kept, core.starts.first)
     return n
+
+
+cdef Py_ssize_t stop(Core* core, const int64_t* time, Py_ssize_t n, int64_t position, Py_ssize_t taken) noexcept nogil:
+    """Give up at an event for which there is no memory, and pass over the rest of the batch; returns ``taken``."""
+    give_up(core)
+    if core.window_kind == EXPLICIT:
+        move_windows(core, time, position, n, n)
+        core.failed = False
+    core.blind = time[n - 1]
+    core.events += taken
+    return taken
 
 
 cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
@@ -137,6 +147,13 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* tim
             else:
                 for k in range(m):
                     column.values[k] = position + k
+        elif column.source == COLUMN_POSITION or (column.source == COLUMN_PREVIOUS and core.partition == NULL):
+            for k in range(m):
+                column.values[k] = position + k - (column.source == COLUMN_PREVIOUS)
+        elif column.source == COLUMN_PREVIOUS:
+            if find_previous(core, column.values, types, data, null, base, m, position) < 0:
+                core.failed = True
+                return 0
         elif column.source == COLUMN_TYPE:
             for k in range(m):
                 column.values[k] = core.type_codes[types[k]]
@@ -236,6 +253,8 @@ cdef void sweep_all(Core* core) noexcept nogil:
         if window.part != NULL and enter(core, window):
             sweep_indexes(core)
             leave(core, window)
+    if core.partition != NULL:
+        sweep(&core.partitions, first_position(core))
     core.sweep_at = max(<int64_t>SWEEP_BYTES, indexes_bytes(core) * 2)
     if core.starts.kept == core.starts.next:
         rest(core, core.budget.used > core.budget.limit)
@@ -244,6 +263,8 @@ cdef void sweep_all(Core* core) noexcept nogil:
 
 cdef inline void sweep_indexes(Core* core) noexcept nogil:
     cdef int i
+    if core.cuts:
+        drop_cut_off(core)
     for i in range(core.n_indexes):
         sweep(core.indexes + i, core.starts.kept)
     for i in range(core.n_negations):
@@ -252,7 +273,7 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
 
 cdef int64_t indexes_bytes(Core* core) noexcept nogil:
     """Bytes of all indexes, those in windows too."""
-    cdef int64_t total = 0, number
+    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
     cdef Part* part
     cdef int i
     for i in range(core.n_indexes + core.n_negations):

@@ -87,6 +87,11 @@ cdef class Matcher:
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
         words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations)])
+        if plan.partition is not None:
+            words = max(words, len(plan.partition.floats))
+            self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
+            if index_init(&self.core.partitions, &self.core.budget, len(plan.partition.floats), 1, 0) < 0:
+                raise MemoryError("no memory for the matcher")
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
@@ -104,6 +109,7 @@ cdef class Matcher:
                           self.core.states[item.state].columns) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_indexes = i + 1
+            self.core.cuts |= item.latest >= 0 and not timed_out
         for i, item in enumerate(plan.negations):
             if index_init(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
                           len(item.registers) + 1 if item.registers else 0) < 0:
@@ -149,6 +155,7 @@ cdef class Matcher:
             vec_free(self.core.chains + i)
         for i in range(self.core.n_indexes + self.core.n_negations):
             index_clear(self.core.indexes + i)
+        index_clear(&self.core.partitions)
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
         starts_clear(&self.core.starts)

@@ -90,6 +90,8 @@ cdef struct State:
 
 
 cdef struct IndexInfo:
+    int32_t latest           # the key word that must be the position of the last event (of the partition), or -1
+    int32_t* partition       # the key words of that partition
     int32_t state
     int32_t n_keys
     int32_t* keys            # outputs
@@ -150,6 +152,8 @@ cdef class Tables:
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member
     cdef uint8_t* has_local
+    cdef int32_t* partition       # per type id and attribute: its column, or -1
+    cdef uint8_t* partition_floats
     cdef Column* columns
     cdef Edge* edges
     cdef State* states

@@ -84,8 +84,11 @@ cdef class Tables:
             self.infos[i].n_keys = len(item.keys)
             self.infos[i].keys = ints(item.keys)
             self.infos[i].guard = item.guard
+            self.infos[i].latest = item.latest
+            self.infos[i].partition = ints(item.partition)
             self.infos[i].n_forall = len(item.forall)
             self.infos[i].forall = ints(item.forall)
+        self._take_partition(plan.partition)
         self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
     def _take_columns(self, plan, intern):
@@ -105,6 +108,15 @@ cdef class Tables:
             if column.column < 0:
                 self.columns[i].values = <int64_t*>calloc(CHUNK, sizeof(int64_t))
                 self.columns[i].nulls = <uint8_t*>calloc(CHUNK, 1)
+
+    def _take_partition(self, item):
+        if item is None:
+            return
+        nowhere = (-1,) * len(item.floats)
+        self.partition = ints([column for columns in item.columns for column in columns or nowhere])
+        self.partition_floats = <uint8_t*>calloc(len(item.floats), 1)
+        for i, is_float in enumerate(item.floats):
+            self.partition_floats[<int>i] = is_float
 
     def _take_foralls(self, plan, intern):
         cdef Py_ssize_t i
@@ -341,6 +353,7 @@ cdef class Tables:
             free(self.edges[i].leaf_from)
         for i in range(self.n_indexes if self.infos != NULL else 0):
             free(self.infos[i].keys)
+            free(self.infos[i].partition)
             free(self.infos[i].forall)
         for i in range(self.n_foralls if self.foralls != NULL else 0):
             code_free(&self.foralls[i].program)
@@ -353,6 +366,8 @@ cdef class Tables:
             free(self.foralls[i].nulls)
         free(self.type_members)
         free(self.type_codes)
+        free(self.partition)
+        free(self.partition_floats)
         free(self.locals)
         free(self.has_local)
         free(self.columns)

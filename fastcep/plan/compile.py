@@ -8,7 +8,8 @@ from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
-from fastcep.plan.ir import DTYPES, TRUE, Op, all_of, equality, leaves, only, transform
+from fastcep.plan.contiguity import cut_off, neighbours
+from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.negation import place_negations
 from fastcep.plan.placement import Placer, removes_rows
 from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
@@ -110,6 +111,7 @@ class _Planner:
             groups=tuple(self.places.inner.values()),
             sets=self.places.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
+            partition=neighbours(query) if any(column.column == PREVIOUS for column in columns.plans) else None,
             must_advance=query.strategy == "skip_till_next",
             removes=removes_rows(query),
             select=ast.SELECTIONS.index(query.select),
@@ -284,7 +286,9 @@ class _Planner:
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         keys = tuple(outputs.index(key) for key in item.keys)
         texts = tuple(self._show(key) for key in item.keys)
-        return IndexPlan(item.state, keys, guard, item.forall, texts, self._show_guard(item.guard))
+        alone = sum(other.state == item.state for other in self.indexes) == 1
+        cut = cut_off(self.query, item.keys) if alone else (-1, ())
+        return IndexPlan(item.state, keys, guard, item.forall, *cut, texts, self._show_guard(item.guard))
 
     def _state(self, number: int, guard: Op) -> StatePlan:
         work, state, checks = self.states[number], self.places.states[number], self.checks

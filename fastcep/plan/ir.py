@@ -3,7 +3,8 @@
 An :class:`Op` is an immutable tree. Its leaves say where a value comes from:
 
 ``const``  ``(value,)``                      a constant (None is null)
-``event``  ``(member, attribute)``           the event that is being bound to ``member``
+``event``  ``(member, attribute)``           the event that is being bound to ``member``; `POSITION` and `PREVIOUS`
+                                           count as attributes too
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
@@ -21,6 +22,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "null": "i"}
+
+#: Built-in columns that no query can name: where an event stands in the stream, and where the event before it does (in
+#: its partition, if `Plan.partition` says so; -1 for none).
+POSITION, PREVIOUS = -5, -6
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from fastcep.plan.automaton import START, Automaton, Edge, automaton
 from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
+from fastcep.plan.contiguity import contiguities
 from fastcep.plan.implied import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
 from fastcep.plan.rewrite import closed, is_bound
@@ -89,7 +90,8 @@ class Placer:
         self.same = tuple(dict.fromkeys(same))
         for name in self.same:
             self._partition(name)
-        for edge, condition in implied_equalities(self._equalities, self.places):
+        implied = implied_equalities(self._equalities, self.places)
+        for edge, condition in (*implied, *contiguities(self.query, self.places)):
             self.result.on_edge.setdefault(edge, []).append(condition)
         self._bounds()
         self._distinct(self.query.pattern)

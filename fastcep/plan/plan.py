@@ -21,7 +21,8 @@ from fastcep.query import ast
 class EventColumn:
     """A value of each event, computed once per batch: a schema column, a built-in, or an expression over them.
 
-    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``.
+    ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5``
+    the position in the stream, ``-6`` that of the previous event (`Plan.partition`).
     ``members`` is the bit mask of the members that read it.
     """
 
@@ -33,12 +34,18 @@ class EventColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always)."""
+    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always).
+
+    ``latest`` is the key word that must be the event right before the next one, if it is all that the state's rows wait
+    for, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be.
+    """
 
     state: int
     keys: tuple[int, ...]
     guard: int
     forall: tuple[int, ...]
+    latest: int
+    partition: tuple[int, ...]
     key_texts: tuple[str, ...] = ()
     guard_text: str = ""
 
@@ -145,6 +152,18 @@ class StatePlan:
     accept_text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """The partitions in which an event has neighbours.
+
+    ``columns`` are, per type id, those of the partition's attributes (none: its events are in no partition); ``floats``
+    says which attributes are float64.
+    """
+
+    floats: tuple[bool, ...]
+    columns: tuple[tuple[int, ...], ...]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything the engine needs to run ``query``.
@@ -165,6 +184,8 @@ class Plan:
         Members of each ANY that may bind the same events in several ways, of which the first counts.
     period
         Of PERIODIC in ns, else 0.
+    partition
+        Where an event's previous one is looked for, if a condition asks for it; None is the stream.
     must_advance
         A partial match that an event extends is replaced (``skip_till_next``).
     removes
@@ -197,6 +218,7 @@ class Plan:
     groups: tuple[tuple[int, ...], ...]
     sets: tuple[tuple[int, ...], ...]
     period: int
+    partition: PartitionPlan | None
     must_advance: bool
     removes: bool
     select: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastcep.plan.bytecode import Compiler, Program
-from fastcep.plan.ir import Op, const, leaves, transform
+from fastcep.plan.ir import POSITION, PREVIOUS, Op, const, leaves, transform
 from fastcep.plan.plan import EventColumn
 from fastcep.plan.wording import describe
 from fastcep.query import ast
@@ -28,8 +28,8 @@ class Columns:
     def resolve(self, leaf: Op) -> Op:
         """An ``event`` leaf as a physical column; a union whose types keep it in several columns selects by type."""
         member, attr = leaf.data
-        if attr in _BUILTINS:
-            return Op("col", leaf.dtype, (), (_BUILTINS[attr],))
+        if attr in (POSITION, PREVIOUS) or attr in _BUILTINS:
+            return Op("col", leaf.dtype, (), (_BUILTINS.get(attr, attr),))
         schema = self.query.schema
         result: Op | None = None
         for name in self.leaves[member].member.types:

@@ -9,19 +9,28 @@ only) event, ``last`` attribute of the ``extra``-th last, ``at`` attribute of el
 non-null values, ``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's
 dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a
 round; ``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
+
+Of several members, which stand in the attribute's place: ``latest``, the position of the last event that any of them
+binds (``extra`` 1: but for the very last).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fastcep.plan.automaton import NO, START, YES, Edge
-from fastcep.plan.ir import FALSE, TRUE, Op, const, either, quantity, to_float, transform
+from fastcep.plan.ir import FALSE, POSITION, TRUE, Op, const, either, quantity, to_float, transform
 
 
 def is_bound(variable: int) -> Op:
     """Whether a variable is bound, as the rewriting knows it."""
     return Op("lt_i", "b", (const(0, "i"), quantity("count", "i", variable)))
+
+
+def latest(members: Iterable[int], extra: int = 0) -> Op:
+    """The quantity ``latest`` of the members."""
+    return Op("q", "i", (), ("latest", -1, extra, tuple(members)))
 
 
 def step(expr: Op, edge: Edge) -> Op:
@@ -38,6 +47,8 @@ def step(expr: Op, edge: Edge) -> Op:
         kind, variable, _, attr = node.data
         if kind == "part":
             return Op("event", node.dtype, (), (edge.member, attr)) if edge.source == START else node
+        if kind == "latest":
+            return _latest(node, edge)
         if variable == edge.group:
             return _rounds(node, edge)
         if variable in edge.peers and kind in ("last", "has_last"):
@@ -58,7 +69,7 @@ def closed(expr: Op, bound: tuple[int, ...]) -> Op:
         variable = _tested(node)
         if variable is not None:
             return _known(node, bound[variable])
-        if node.name == "q" and node.data[0] != "part" and bound[node.data[1]] == NO:
+        if node.name == "q" and node.data[1] >= 0 and bound[node.data[1]] == NO:
             return _absent(node)
         return None
 
@@ -83,6 +94,17 @@ def _absent(node: Op) -> Op:
     if kind.startswith("has_"):
         return FALSE
     return const(0 if kind in ("count", "known") else None, node.dtype)
+
+
+def _latest(node: Op, edge: Edge) -> Op:
+    """The position of the edge's event, or that of the last event before it, of the members that may be bound."""
+    _, _, extra, members = node.data
+    if edge.member in members:
+        if extra == 0:
+            return Op("event", "i", (), (edge.member, POSITION))
+        extra -= 1
+    bound = [member for member in members if edge.before[member] != NO]
+    return latest(bound, extra) if bound else const(None, "i")
 
 
 def _rounds(count: Op, edge: Edge) -> Op:

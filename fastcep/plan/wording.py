@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fastcep.plan.ir import Op
+from fastcep.plan.ir import POSITION, PREVIOUS, Op
 from fastcep.query import ast, expression_text
 from fastcep.query.patterns import groups_of, leaves_of
 from fastcep.query.printer import name_text
@@ -16,6 +16,7 @@ _SYMBOLS = {
     "eq": "=", "ne": "!=", "lt": "<", "le": "<=", "and": "AND", "or": "OR", "guard": "IMPLIES",
 }  # fmt: skip
 _SUFFIXES = ("_i", "_f", "_s", "_b")
+_PLACES = {POSITION: "position", PREVIOUS: "previous"}
 
 
 def attribute_text(name: str) -> str:
@@ -28,7 +29,8 @@ def describe(expr: Op, query: ast.Query) -> str:
 
     Beyond the language: ``x[last-1].a`` is the element before the last, ``known(x)`` says that x is not null,
     ``g[last] binds a`` that the last round of a group does bind its variable, ``a IMPLIES b`` that b need only hold if
-    a does, ``partition.a`` is the partition's value of an attribute.
+    a does, ``partition.a`` is the partition's value of an attribute, ``latest(x, y)`` the position of the last event
+    that x or y binds, ``position(x)`` that of the event itself, ``previous(x)`` that of the event right before it.
     """
     text, whole = _words(query.pattern).form(expr)
     return text[1:-1] if whole else text
@@ -46,6 +48,8 @@ class _Words:
         data = node.data
         if node.name == "const":
             return expression_text(ast.Literal(data[0])), False
+        if node.name == "event" and data[1] in _PLACES:
+            return f"{_PLACES[data[1]]}({self.variable(data[0])})", False
         if node.name == "event":
             return f"{self.variable(data[0])}.{attribute_text(data[1])}", False
         if node.name == "neg":
@@ -54,6 +58,8 @@ class _Words:
         if node.name == "elem":
             index = f"[i{data[1]:+d}]" if data[1] else "[i]"
             return f"{self.variable(data[0], index)}.{attribute_text(data[2])}", False
+        if node.name == "q" and data[0] == "latest":
+            return f"latest({', '.join(map(self.variable, data[3]))})", False
         if node.name == "q":
             return self.quantity(*data)
         base = node.name[:-2] if node.name.endswith(_SUFFIXES) else node.name

@@ -32,6 +32,10 @@ FAULTS = {  # several queries of an engine; a stream of A, B and C fills the bud
         "PATTERN SEQ(A a, C b, NEG B n) WHERE a.k = b.k AND n.s = a.s WITHIN 1ms",
         "PATTERN PERIODIC(A a, 20us, C c) WHERE c.k = a.k WITHIN 1ms RETURN a.s AS s",
     ],
+    "contiguity": [
+        "PATTERN SEQ(A a, (B|C) b) WITHIN 1ms PARTITION BY s, k STRATEGY partition_contiguity",
+        "PATTERN SEQ(A a, NEXT B+ b[] CONSECUTIVE, C c) WHERE a.v < c.v WITHIN 1ms PARTITION BY k",
+    ],
     "nested": [
         "PATTERN AND((SEQ(A a, B b))+ g[], OR(C c, ANY(2, A x, A y, C z))) WHERE g[i].a.k = g[i].b.k AND x.k = y.k "
         "WITHIN 4us"

@@ -79,8 +79,12 @@ INNER = {
 }
 
 
+CONTIGUOUS = ("contiguous", "next")
+
+
 def keys(part: str, name: str) -> list[str]:
-    return [*KEYS[part].split(), *(MORE[part].split() if name in OPERATORS else [])]
+    told = [*KEYS[part].split(), *(MORE[part].split() if name in OPERATORS else [])]
+    return [*told, "contiguity"] if part == "query" and name in CONTIGUOUS else told
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,6 +8,7 @@ from typing import Any
 from fastcep.events import format_duration
 from fastcep.plan.automaton import START
 from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
+from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.query import ast, expression_text, to_text
 from fastcep.query.patterns import leaves_of
@@ -25,7 +26,6 @@ _WINDOWS = {
 }
 _STORE = {"kind": "rows", "why": "the only store"}
 _PREDICATES = {"kind": "generated kernels", "tier": 1, "until_compiled": {"kind": "bytecode", "tier": 0}}
-_STRATEGY = {"strategy": "skip_till_any", "select": "each", "consume": "zero"}
 
 
 def document(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "text": to_text(query),
         "window": _window(plan),
         "windows": _WINDOWS,
-        "strategy": _STRATEGY,
+        "strategy": {"strategy": query.strategy, "select": query.select, "consume": query.consume},
         "store": _STORE,
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
@@ -76,7 +76,19 @@ def facts(plan: Plan) -> dict[str, Any]:
         ],
         "edges": [_edge(plan, edge, more) for edge in plan.edges],
         **({} if more is None else more.of_query()),
+        **_contiguity(plan),
     }
+
+
+def _contiguity(plan: Plan) -> dict[str, Any]:
+    """Which event is another's previous one, if a condition asks for it."""
+    if not any(column.column == PREVIOUS for column in plan.columns):
+        return {}
+    if plan.partition is None:
+        return {"contiguity": {"in": "stream", "by": [], "outside": []}}
+    kinds = zip(plan.query.schema.type_names, plan.partition.columns, strict=True)
+    outside = [name for name, columns in kinds if not columns]
+    return {"contiguity": {"in": "partition", "by": list(plan.query.partition), "outside": outside}}
 
 
 def _window(plan: Plan) -> dict[str, Any]:

@@ -212,7 +212,15 @@ def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]
         lines.append(("any", f"{_names(facts, names)}: of matches of the same events the first in birth order counts"))
     if facts.get("period") is not None:
         lines.append(("periodic", f"a match every {facts['period']['text']} after the last event"))
+    if "contiguity" in facts:
+        lines.append(("contiguity", _contiguity_text(facts["contiguity"])))
     return lines
+
+
+def _contiguity_text(entry: dict[str, Any]) -> str:
+    where = "the stream" if entry["in"] == "stream" else f"its partition by {', '.join(map(name_text, entry['by']))}"
+    none = f"; in no partition: {', '.join(map(name_text, entry['outside']))}" if entry["outside"] else ""
+    return f"previous(x) is the event right before x in {where}{none}"
 
 
 def _absences(facts: dict[str, Any], variable: str) -> list[str]:

@@ -1,0 +1,86 @@
+# cython: language_level=3
+"""The last event of every partition: which event comes right before another, and which rows that cuts off.
+
+They stand in an index: a row per key, whose one word is the position. Contiguity asks whether the previous event is one
+that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps, which
+come between two chunks of events, remove it then, and the next event of that partition counts as its first.
+"""
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.starts cimport drop_first
+from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
+from fastcep._core.tables cimport IndexInfo
+
+
+cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, const int64_t** data, const uint8_t** null,
+                       Py_ssize_t base, int m, int64_t position) noexcept nogil:
+    """Write the position of each event's previous one in its partition, -1 for none; -1 without memory.
+
+    The ``m`` events begin with row ``base`` of the batch's columns. One with a null, or NaN, is in no partition.
+    """
+    cdef Index* index = &core.partitions
+    cdef Bucket* bucket
+    cdef const int32_t* columns
+    cdef int64_t number
+    cdef double value
+    cdef int k, w, words = index.words
+    for k in range(m):
+        previous[k] = -1
+        columns = core.partition + types[k] * words
+        for w in range(words):
+            if columns[w] < 0 or (null[columns[w]] != NULL and null[columns[w]][base + k]):
+                break
+            core.key[w] = data[columns[w]][base + k]
+            if core.partition_floats[w]:
+                value = (<const double*>data[columns[w]])[base + k]
+                if value != value:
+                    break
+                (<double*>core.key)[w] = value + 0.0  # both zeros are equal
+        else:
+            number = find_or_add(index, core.key)
+            if number < 0:
+                return -1
+            bucket = bucket_at(index, number)
+            if bucket.size > 0:
+                previous[k] = bucket.data[0]
+            elif append(index, number, INT64_MIN) < 0:
+                return -1
+            bucket.data[0] = position + k
+    return 0
+
+
+cdef void drop_cut_off(Core* core) noexcept nogil:
+    """Empty the buckets whose rows wait for an event right after one that is not the last any more, for the sweep.
+
+    Then the oldest starts may be without a row, and go too.
+    """
+    cdef Bucket* bucket
+    cdef int64_t* rows = core.starts.rows
+    cdef int64_t b, r, start
+    cdef int i
+    for i in range(core.n_indexes):
+        for b in range(core.indexes[i].n_buckets if core.infos[i].latest >= 0 else 0):
+            bucket = bucket_at(core.indexes + i, b)
+            if key_of(bucket)[core.infos[i].latest] == _last_event(core, core.infos + i, bucket):
+                continue
+            for r in range(bucket.head, bucket.size):
+                start = bucket.data[r * core.indexes[i].fixed]
+                if start >= core.starts.first:
+                    rows[start & core.starts.mask] -= 1
+                    core.starts.live -= 1
+            bucket.head = bucket.size = 0
+    while core.starts.first < core.starts.next and rows[core.starts.first & core.starts.mask] == 0:
+        drop_first(&core.starts)
+
+
+cdef inline int64_t _last_event(Core* core, const IndexInfo* info, Bucket* bucket) noexcept nogil:
+    """Position of the last event in the stream, or in the partition of the bucket's rows."""
+    cdef int64_t number
+    cdef int w
+    if core.partition == NULL:
+        return core.last
+    for w in range(core.partitions.words):
+        core.key[w] = key_of(bucket)[info.partition[w]]
+    number = find(&core.partitions, core.key)
+    return -1 if number < 0 else bucket_at(&core.partitions, number).data[0]
