@@ -14,6 +14,7 @@ from fastcep.errors import (
     NotYetError,
     OrderError,
     ParseError,
+    QueryError,
     SchemaError,
     ValidationError,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "OrderError",
     "ParseError",
     "Query",
+    "QueryError",
     "Schema",
     "SchemaError",
     "ValidationError",

@@ -1,23 +1,22 @@
 # cython: language_level=3
 """The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See match.pyx for the whole."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from fastcep._core.batch cimport Events
 from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
-from fastcep._core.core cimport (
-    COLUMN_COMPUTED, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
-)
+from fastcep._core.core cimport Core
 from fastcep._core.extend cimport begin, extend, probe
+from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.pending cimport pending_bytes
-from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.predicate cimport CHUNK
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
-from fastcep._core.tables cimport Column, Leaf
+from fastcep._core.tables cimport Leaf
 from fastcep._core.vectors cimport vec_free
 
 cdef extern from "check.h":
@@ -30,18 +29,18 @@ cdef enum:
     SWEEP_BYTES = 1 << 20
 
 
-cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* types, const int64_t* seq,
-                            const int64_t** data, const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
-    """Take the events; returns how many, see ``process``."""
+cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+    """Take the events ``first:n`` of a batch; returns up to which, see ``process``."""
+    cdef const int64_t* time = events.time
+    cdef int64_t position = events.position
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
     cdef uint64_t pending
-    cdef Py_ssize_t base = 0
+    cdef Py_ssize_t base = first
     cdef int m, k, r, n_relevant
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
-        n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
-                           data, null, base, m, position + base)
+        n_relevant = masks(core, bits, relevant, events, base, m)
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
@@ -59,94 +58,19 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                 end_event(core, position + base + k, core.now)
             if core.failed:
                 give_up(core)
-                core.blind = time[n - 1]
-                core.events += base + k
+                core.blind = time[events.size - 1]
+                core.events += base + k - first
                 return base + k
         if sweep_is_due(core):
             sweep_all(core)
         base += m
-    core.events += n
+    core.events += n - first
     core.now = time[n - 1]
     if core.due < core.now:
         decide(core, core.now, False)
         if core.failed:
             give_up(core)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
-    return n
-
-
-cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
-               const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
-                int64_t position) noexcept nogil:
-    """Event masks and event columns of a chunk; returns how many events are relevant (listed in ``relevant``)."""
-    cdef int i, k, c, n = 0, some
-    cdef uint64_t member
-    cdef Column* column
-    cdef int32_t rows[CHUNK]
-    cdef uint8_t keep[CHUNK]
-    cdef int64_t result[CHUNK]
-    cdef uint8_t result_null[CHUNK]
-    cdef int64_t* outputs[1]
-    cdef uint8_t* output_nulls[1]
-    for k in range(m):
-        bits[k] = core.type_members[types[k]]
-    for c in range(core.n_columns):
-        column = core.columns + c
-        if column.source >= 0:
-            column.data = data[column.source] + base
-            column.null = NULL if null[column.source] == NULL else null[column.source] + base
-            continue
-        column.null = NULL
-        column.data = column.values
-        if column.source == COLUMN_TIME:
-            column.data = time
-        elif column.source == COLUMN_SEQ:
-            if seq != NULL:
-                column.data = seq
-            else:
-                for k in range(m):
-                    column.values[k] = position + k
-        elif column.source == COLUMN_TYPE:
-            for k in range(m):
-                column.values[k] = core.type_codes[types[k]]
-    for i in range(core.n_members):
-        if not core.has_local[i]:
-            continue
-        member = <uint64_t>1 << i
-        some = 0
-        for k in range(m):
-            rows[some] = k
-            some += (bits[k] & member) != 0
-        if some == 0:
-            continue
-        event_inputs(core, core.locals + i)
-        memset(keep, 1, some)
-        if run(core.vm, core.locals + i, core.inputs, rows, some, keep, NULL, NULL, 0) == 0:
-            memset(keep, 0, some)
-        for k in range(some):
-            if not keep[k]:
-                bits[rows[k]] &= ~member
-    for k in range(m):
-        relevant[n] = k
-        n += bits[k] != 0
-    for c in range(core.n_columns):
-        column = core.columns + c
-        if column.source != COLUMN_COMPUTED:
-            continue
-        some = 0
-        for k in range(n):
-            rows[some] = relevant[k]
-            some += (bits[relevant[k]] & column.members) != 0
-        if some == 0:
-            continue
-        event_inputs(core, &column.program)
-        outputs[0] = result
-        output_nulls[0] = result_null
-        run(core.vm, &column.program, core.inputs, rows, some, NULL, outputs, output_nulls, 0)
-        for k in range(some):
-            column.values[rows[k]] = result[k]
-            column.nulls[rows[k]] = result_null[k]
-        column.null = column.nulls
     return n
 
 
