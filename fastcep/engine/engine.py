@@ -1,15 +1,9 @@
-"""The engine: batches of events in, matches out.
-
-``Engine`` validates a batch whole before any of it is taken, numbers its events, appends what later reads need to the
-event ring, and lets each query's compiled matcher run over it without the GIL.
-"""
+"""The engine: batches of events in, matches out. What is behind its calls is in ``stream``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from threading import Lock
 from time import monotonic_ns
 from typing import Any
 
@@ -19,22 +13,21 @@ import pyarrow as pa
 
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
-from fastcep.engine.metrics import collect, shared_bytes
+from fastcep.engine.metrics import collect
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.running import Queries, Running
-from fastcep.engine.strings import UnusedStrings
+from fastcep.engine.stream import Stream
 from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, Schema, StringTable, parse_duration
+from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import INT64_MIN, format_time
+from fastcep.events.units import format_time
 from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine:
+class Engine(Stream):
     """Find the matches of one or more queries in a stream.
 
     Parameters
@@ -87,21 +80,8 @@ class Engine:
         built = built_queries(queries, attributes)
         for query in built:
             warn_unbounded(query)
-        self._schema: Schema = built[0].schema
-        self._attributes = attributes
-        self._reorder = make_reorderer(self._schema, allowed_lateness, idle_timeout, late_limit, clock)
-        self._memory = MemoryLimit(memory_limit, on_memory_limit)
-        self._faults = self._memory.faults
-        self._strings = StringTable()
-        numbered = self._schema.sequence is not None or self._reorder is not None
-        self._queries = Queries(self._schema, self._strings, numbered=numbered)
-        self._unused = UnusedStrings(self._strings, self._schema)
-        self._position = 0
-        self._time: int | None = None
-        self._sequence: int | None = None
-        self._ended = False
-        self._busy = Lock()
-        self._run([self._queries.prepare(query, 0) for query in built])
+        reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
+        super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit))
 
     # ----------------------------------------------------------------- input
 
@@ -173,18 +153,6 @@ class Engine:
         """
         return self.process(one_event(self._schema, type, values), origin="event")
 
-    @contextmanager
-    def _alone(self, *, ended: bool = False) -> Iterator[None]:
-        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
-        if not self._busy.acquire(blocking=False):
-            raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
-        try:
-            if self._ended and not ended:
-                raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
-            yield
-        finally:
-            self._busy.release()
-
     # --------------------------------------------------------------- queries
 
     def add(self, query: ast.Query | Buildable) -> None:
@@ -254,24 +222,6 @@ class Engine:
             old = self._queries[name]
             return self._stop(old, [item for item in self._queries if item is not old], complete)
 
-    def _asked(self) -> list[ast.Query]:
-        return [item.query for item in self._queries]
-
-    def _run(self, running: Sequence[Running]) -> None:
-        """Run these queries from now on."""
-        self._memory.check_queries(running, self._shared())
-        self._queries.use(running, self._position)
-        self._memory.hold(running)
-
-    def _stop(self, old: Running, rest: Sequence[Running], complete: bool) -> Matches:
-        """Run the rest, without one of the queries; give the matches that it has left."""
-        self._memory.check_queries(rest, self._shared())
-        if complete:
-            self._queries.decide_one(old, None, self._position, self._faults)
-        found = Matches([self._queries.found_by(old, self._faults)])
-        self._run(rest)
-        return self._faults.settle(found)
-
     # ------------------------------------------------------------------- run
 
     def compile(self, timeout: str | timedelta = "30s") -> bool:
@@ -284,59 +234,6 @@ class Engine:
         """
         with self._alone():
             return self._queries.kernels.wait(parse_duration(timeout))
-
-    def _shared(self, events: int = 0) -> int:
-        """Bytes that are held for all queries together, in a batch of so many events."""
-        return shared_bytes(self._queries, self._strings, self._reorder) + self._queries.more_lists(events)
-
-    def _beside(self, batch: EventBatch, held: int) -> int:
-        """Bytes held beside the ring and the partial matches, when the batch has been taken, and ``held`` events."""
-        kept = 0 if self._reorder is None else batch.nbytes
-        ring = 0 if self._queries.ring is None else self._queries.ring.nbytes
-        return self._shared(len(batch) + held) - ring + kept
-
-    def _take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
-        """Match the events that are next in the stream, if there are any."""
-        queries = self._queries
-        queries.kernels.swap()
-        if batch is None:  # what is held back has grown
-            self._memory.divide(queries, self._shared(), self._position)
-        elif len(batch):
-            self._match(batch)
-        if queries.defers:
-            clock = self._watermark()
-            if self._ended and self._time is not None:
-                clock = self._time if clock is None else max(clock, self._time)
-            queries.decide(clock, self._position, self._faults, complete=complete)
-        found = queries.found(self._faults)
-        if self._unused.due:
-            self._forget_strings()
-        return self._faults.settle(found)
-
-    def _match(self, batch: EventBatch) -> None:
-        queries, position = self._queries, self._position
-        if queries.ring is not None:
-            other = self._shared(len(batch)) - queries.ring.nbytes
-            self._memory.make_room(queries, len(batch), other, position)
-            queries.ring.append(batch)
-        self._memory.divide(queries, self._shared(len(batch)), position)
-        queries.match(batch, position, self._faults)
-        self._position += len(batch)
-        self._time = int(batch.time[-1])
-        if batch.sequence is not None:
-            self._sequence = int(batch.sequence[-1])
-
-    def _watermark(self) -> int | None:
-        """The time that no later event is taken from before; None at first."""
-        if self._reorder is None:
-            return self._time
-        return None if self._reorder.watermark == INT64_MIN else self._reorder.watermark
-
-    def _forget_strings(self, batch: EventBatch | None = None) -> None:
-        """Free the texts that nothing holds, not ``batch`` either."""
-        if self._time is not None:
-            self._queries.sweep(self._time, self._position)
-        self._unused.forget(self._queries, self._reorder, batch)
 
     def advance(self, time: int | datetime) -> Matches:
         """Move the stream's clock (the watermark) without an event: what comes later must not be older.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,21 @@ from fastcep._core.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
+from fastcep.events.schema import suggestion
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
 Ints = npt.NDArray[np.int64]
+
+#: What every table has; with several queries the name is a plain string, which can be concatenated.
+_COMMON = pa.schema({"query": pa.string(), "window_id": pa.int64(), "detected_at": pa.timestamp("ns", "UTC")})
+
+
+def no_query(name: object, known: Iterable[str]) -> str:
+    """What to say of a name that no query has."""
+    names = list(known)
+    hint = suggestion(name, names) if names else ", which has none now"
+    return f"no query named {name!r} in the engine{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +76,51 @@ class QueryMatches:
         return out
 
 
+class Layout:
+    """The columns of a table of several queries' matches; looked up once for all calls.
+
+    Parameters
+    ----------
+    parts
+        Matches of each query, in order; how many does not matter.
+    """
+
+    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+        self._parts = tuple(parts)
+        self._schema: pa.Schema | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema; ValidationError if two queries have one column of different types."""
+        if self._schema is None:
+            schemas = [pa.table(part.columns()).schema for part in self._parts]
+            self._check(schemas)
+            self._schema = pa.unify_schemas([_COMMON, *(schema.remove(0) for schema in schemas)])
+        return self._schema
+
+    def _check(self, schemas: Sequence[pa.Schema]) -> None:
+        seen: dict[str, tuple[pa.DataType, str]] = {}
+        for part, schema in zip(self._parts, schemas, strict=True):
+            for column in schema:
+                kind, owner = seen.setdefault(column.name, (column.type, part.query.name))
+                if column.type != kind:
+                    raise ValidationError(
+                        f"column {column.name!r} is {kind} in query {owner!r} and {column.type} in query "
+                        f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
+                        "query at a time: matches.query(name), or --query NAME"
+                    )
+
+
 class Matches:
     """The matches of one engine call.
 
     They come by the time they are detected (at one time those of an event, by event, before those that waited for it),
-    then query (in the order given to the engine), then birth order. Nothing is copied until :meth:`to_arrow`.
+    then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+    def __init__(self, parts: Sequence[QueryMatches], layout: Layout | None = None) -> None:
         self.parts = tuple(parts)
+        self._layout = Layout(self.parts) if layout is None else layout
 
     def __len__(self) -> int:
         return sum(part.bindings.n for part in self.parts)
@@ -96,7 +143,7 @@ class Matches:
         for part in self.parts:
             if part.query.name == name:
                 return Matches([part])
-        raise ValidationError(f"no query named {name!r}; the engine runs {', '.join(map(repr, self.counts()))}")
+        raise ValidationError(no_query(name, self.counts()))
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table.
@@ -113,35 +160,20 @@ class Matches:
         """
         if len(self.parts) == 1:
             return pa.table(self.parts[0].columns())
-        self._check_columns()
-        tables = [pa.table(part.columns()).cast(_plain(part)) for part in self.parts]
-        whole = pa.concat_tables(tables, promote_options="default")
+        schema, parts = self._layout.schema, [part for part in self.parts if part.bindings.n]
+        if not parts:
+            return schema.empty_table()
+        tables = [table.set_column(0, schema.field(0), table.column(0).cast(pa.string())) for table in
+                  (pa.table(part.columns()) for part in parts)]  # fmt: skip
+        whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
         detected, times = (
-            np.concatenate([np.repeat(values, part.counts) for part, values in zip(self.parts, each, strict=True)])
-            for each in ([part.detected for part in self.parts], [part.times for part in self.parts])
+            np.concatenate([np.repeat(values, part.counts) for part, values in zip(parts, each, strict=True)])
+            for each in ([part.detected for part in parts], [part.times for part in parts])
         )
         # What was decided at a time comes behind the matches of the events at that time.
         return whole.take(from_numpy(np.lexsort((detected, detected < 0, times))))
-
-    def _check_columns(self) -> None:
-        seen: dict[str, tuple[Any, str]] = {}
-        for part in self.parts:
-            for column, values in part.columns().items():
-                kind, owner = seen.setdefault(column, (values.type, part.query.name))
-                if values.type != kind:
-                    raise ValidationError(
-                        f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
-                        f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
-                        "query at a time: matches.query(name), or --query NAME"
-                    )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""
         table: Any = self.to_arrow()
         return table.__arrow_c_stream__(requested_schema)
-
-
-def _plain(part: QueryMatches) -> pa.Schema:
-    """The table's schema with the query's name as a plain string, which can be concatenated."""
-    schema = pa.table(part.columns()).schema
-    return schema.set(0, pa.field("query", pa.string()))

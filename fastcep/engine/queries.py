@@ -48,9 +48,7 @@ def built_queries(
     return built
 
 
-def check_query(
-    item: object, attributes: bool, others: Sequence[ast.Query], schema: Schema | None = None
-) -> ast.Query:
+def check_query(item: object, attributes: bool, others: Sequence[ast.Query], schema: Schema | None = None) -> ast.Query:
     """Build a query that is to run beside others, over the engine's schema; the same parameters and errors."""
     query = _built(item)
     query = with_attributes(query) if attributes else query

@@ -10,12 +10,11 @@ from fastcep._core.filters import Filter, Filters
 from fastcep._core.match import Matcher
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
-from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
-from fastcep.events.schema import suggestion
 from fastcep.kernels import Kernels
 from fastcep.plan import Plan, make_plan
 from fastcep.query import ast
@@ -100,6 +99,7 @@ class Queries:
         self._strings = strings
         self._numbered = numbered
         self._filters = Filters(schema.type_names)
+        self._layout = Layout(())
 
     def __len__(self) -> int:
         return len(self.running)
@@ -111,8 +111,7 @@ class Queries:
         for item in self.running:
             if item.name == name:
                 return item
-        hint = suggestion(name, [item.name for item in self.running]) or "; the engine has none now, add one"
-        raise ValidationError(f"no query named {name!r}{hint}")
+        raise ValidationError(no_query(name, [item.name for item in self.running]))
 
     # ------------------------------------------------------------- which there are
 
@@ -136,6 +135,7 @@ class Queries:
                 item.nothing = no_matches(item.plan, item.returns)
         self._share(running, gone)
         self.running = tuple(running)
+        self._layout = Layout([item.nothing for item in running if item.nothing is not None])
         self.defers = any(item.defers for item in running)
         returns = [item.returns for item in running if item.returns is not None]
         self.kernels.use([*(item.matcher for item in running), *returns, self._filters])
@@ -206,7 +206,7 @@ class Queries:
 
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
-        return Matches([self.found_by(item, faults) for item in self.running])
+        return Matches([self.found_by(item, faults) for item in self.running], self._layout)
 
     def found_by(self, item: Running, faults: Faults) -> QueryMatches:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""

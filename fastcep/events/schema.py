@@ -282,10 +282,10 @@ def difference(found: Schema, expected: Schema) -> str:
                 return f"{name}.{attribute} is {this}, expected {that}"
         if tuple(has) != tuple(wants):
             return f"the attributes of {name} come in the order {', '.join(has)}"
-    this, that = found._options(), expected._options()
-    for option, value in that.items():
-        if this[option] != value:
-            return f"{option} is {this[option]!r}, expected {value!r}"
+    options = found._options()
+    for option, value in expected._options().items():
+        if options[option] != value:
+            return f"{option} is {options[option]!r}, expected {value!r}"
     return "its columns differ"
 
 
