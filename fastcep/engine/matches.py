@@ -54,14 +54,16 @@ class QueryMatches:
     times: Ints
     returned: Mapping[str, Any] = field(default_factory=dict)
 
+    def table(self) -> pa.Table:
+        """All columns."""
+        codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
+        names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
+        return pa.table({"query": names} | self.columns())
+
     def columns(self) -> dict[str, Any]:
-        """Arrow arrays by column name."""
-        n = self.bindings.n
+        """Arrow arrays by column name, all but the query's name."""
         times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
-            "query": pa.DictionaryArray.from_arrays(
-                from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([self.query.name])
-            ),
             "window_id": all_null(times),
             "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
@@ -93,22 +95,26 @@ class Layout:
     def schema(self) -> pa.Schema:
         """The table's schema; ValidationError if two queries have one column of different types."""
         if self._schema is None:
-            schemas = [pa.table(part.columns()).schema for part in self._parts]
-            self._check(schemas)
-            self._schema = pa.unify_schemas([_COMMON, *(schema.remove(0) for schema in schemas)])
+            seen: dict[str, tuple[pa.DataType, str]] = {}
+            for part in self._parts:
+                self._look(part, seen)
+            self._schema = _COMMON
+            for column, (kind, _) in seen.items():
+                if column not in _COMMON.names:
+                    self._schema = self._schema.append(pa.field(column, kind))
         return self._schema
 
-    def _check(self, schemas: Sequence[pa.Schema]) -> None:
-        seen: dict[str, tuple[pa.DataType, str]] = {}
-        for part, schema in zip(self._parts, schemas, strict=True):
-            for column in schema:
-                kind, owner = seen.setdefault(column.name, (column.type, part.query.name))
-                if column.type != kind:
-                    raise ValidationError(
-                        f"column {column.name!r} is {kind} in query {owner!r} and {column.type} in query "
-                        f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
-                        "query at a time: matches.query(name), or --query NAME"
-                    )
+    @staticmethod
+    def _look(part: QueryMatches, seen: dict[str, tuple[pa.DataType, str]]) -> None:
+        """Note the types of a query's columns; they must be those that others have."""
+        for column, values in part.columns().items():
+            kind, owner = seen.setdefault(column, (values.type, part.query.name))
+            if values.type != kind:
+                raise ValidationError(
+                    f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
+                    f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
+                    "query at a time: matches.query(name), or --query NAME"
+                )
 
 
 class Matches:
@@ -159,19 +165,21 @@ class Matches:
             If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
         if len(self.parts) == 1:
-            return pa.table(self.parts[0].columns())
+            return self.parts[0].table()
         schema, parts = self._layout.schema, [part for part in self.parts if part.bindings.n]
         if not parts:
             return schema.empty_table()
-        tables = [table.set_column(0, schema.field(0), table.column(0).cast(pa.string())) for table in
-                  (pa.table(part.columns()) for part in parts)]  # fmt: skip
-        whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
-        detected, times = (
-            np.concatenate([np.repeat(values, part.counts) for part, values in zip(parts, each, strict=True)])
-            for each in ([part.detected for part in parts], [part.times for part in parts])
-        )
-        # What was decided at a time comes behind the matches of the events at that time.
-        return whole.take(from_numpy(np.lexsort((detected, detected < 0, times))))
+        tables = [pa.table(part.columns()) for part in parts]
+        whole = pa.concat_tables([schema.remove(0).empty_table(), *tables], promote_options="default")
+        owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
+        if len(parts) > 1:
+            detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
+            times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
+            # What was decided at a time comes behind the matches of the events at that time.
+            order = np.lexsort((detected, detected < 0, times))
+            whole, owner = whole.combine_chunks().take(from_numpy(order)), owner[order]
+        names = from_texts([part.query.name for part in parts])
+        return whole.add_column(0, schema.field(0), names.take(from_numpy(owner)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""
