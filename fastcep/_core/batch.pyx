@@ -42,6 +42,11 @@ cdef class Batch:
         """Arrival of the first event."""
         return self.events.position
 
+    @property
+    def last_time(self):
+        """Time of the last event, of which there must be one."""
+        return self.events.time[self.events.size - 1]
+
     def __dealloc__(self):
         free(<void*>self.events.data)
         free(<void*>self.events.null)

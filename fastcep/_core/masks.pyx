@@ -34,25 +34,27 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
 
 cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base, int m) noexcept nogil:
     """Masks from the lists of the members' filters, each of which ends with a number past all events."""
-    cdef int n = 0, i
-    cdef int32_t event, end = <int32_t>(base + m), other
+    cdef int n = 0, i, members = core.n_members
+    cdef int32_t event, end = <int32_t>(base + m), first = end
+    cdef int32_t head[64]    # the next event of each list; a mask has as many bits
     cdef uint64_t mask
-    while True:
-        event = end
-        for i in range(core.n_members):
-            other = core.passed[i].found[core.next_passed[i]]
-            if other < event:
-                event = other
-        if event == end:
-            return n
+    for i in range(members):
+        head[i] = core.passed[i].found[core.next_passed[i]]
+        first = min(first, head[i])
+    while first < end:
+        event = first
+        first = end
         mask = 0
-        for i in range(core.n_members):
-            if core.passed[i].found[core.next_passed[i]] == event:
+        for i in range(members):
+            if head[i] == event:
                 mask |= <uint64_t>1 << i
                 core.next_passed[i] += 1
+                head[i] = core.passed[i].found[core.next_passed[i]]
+            first = min(first, head[i])
         relevant[n] = <int32_t>(event - base)
         bits[event - base] = mask
         n += 1
+    return n
 
 
 cdef void _point(Core* core, const Events* events, Py_ssize_t base, int m) noexcept nogil:

@@ -265,8 +265,13 @@ cdef class Matcher:
             sweep_all(&self.core)
             rest(&self.core, True)
 
-    def drop(self):
-        """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
+    def drop(self, blind=None):
+        """Drop every partial match for want of memory elsewhere, counted in ``lost``.
+
+        ``blind``: the time of the last event that was not taken.
+        """
+        if blind is not None:
+            self.core.blind = blind
         self.core.lost += self.core.starts.live
         self.clear()
 

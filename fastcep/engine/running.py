@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fastcep._core.batch import Batch
@@ -184,7 +185,7 @@ class Queries:
         try:
             taken = matcher.process(events, self.ring, first, last, shared)
         except Exception as error:
-            matcher.drop()
+            matcher.drop(events.last_time)
             faults.failed(item.name, error)
             return False
         if taken < last:
@@ -217,6 +218,8 @@ class Queries:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
             faults.failed(item.name, error)
+            with suppress(Exception):
+                item.matcher.take_output()  # what is left of it must not come with the next call
             return item.nothing
 
     def oldest(self, position: int) -> int:
