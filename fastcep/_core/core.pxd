@@ -44,9 +44,6 @@ cdef struct Core:
     int64_t* type_codes
     Code* locals
     uint8_t* has_local
-    bint shared              # the masks come from filters: per member the events that it may be bound to,
-    const Passed** passed
-    int64_t* next_passed     # and the next of them
     Column* columns
     Edge* edges
     State* states
@@ -88,6 +85,9 @@ cdef struct Core:
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
+    bint shared              # the masks come from filters: per member the events that it may be bound to,
+    const Passed** passed
+    int64_t* next_passed     # and the next of them
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

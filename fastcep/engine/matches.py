@@ -21,13 +21,12 @@ from fastcep.query.patterns import leaves_of
 Ints = npt.NDArray[np.int64]
 
 #: What every table has; with several queries the name is a plain string, which can be concatenated.
-_COMMON = pa.schema(
-    [
-        pa.field("query", pa.string()),
-        pa.field("window_id", pa.int64()),
-        pa.field("detected_at", pa.timestamp("ns", "UTC")),
-    ]
-)
+_PLAIN: dict[str, pa.DataType] = {
+    "query": pa.string(),
+    "window_id": pa.int64(),
+    "detected_at": pa.timestamp("ns", "UTC"),
+}
+_COMMON = pa.schema(_PLAIN)
 
 
 def no_query(name: object, known: Iterable[str]) -> str:
