@@ -53,6 +53,7 @@ bench: $(STAMP)
 	$(BIN)/python -m bench.operators
 	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.kernels
+	$(BIN)/python -m bench.many_queries
 
 compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)

@@ -13,6 +13,7 @@ from fastcep.errors import (
     MemoryLimitError,
     OrderError,
     ParseError,
+    QueryError,
     SchemaError,
     ValidationError,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "OrderError",
     "ParseError",
     "Query",
+    "QueryError",
     "Schema",
     "SchemaError",
     "ValidationError",

@@ -5,6 +5,7 @@ Every message says what was found, what was expected and how to mend it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = [
     "OrderError",
     "OverLimit",
     "ParseError",
+    "QueryError",
     "SchemaError",
     "ValidationError",
 ]
@@ -99,6 +101,30 @@ class MemoryLimitError(FastcepError):
 
     def __str__(self) -> str:
         return f"{self.what}. {self.mend}"
+
+
+class QueryError(FastcepError):
+    """A query of an engine failed in a call, for another reason than the memory limit; the others did not.
+
+    Attributes
+    ----------
+    failed
+        What happened, by the name of the query.
+    matches
+        The `fastcep.Matches` that the call found.
+    """
+
+    def __init__(self, failed: Mapping[str, Exception], matches: Any) -> None:
+        super().__init__(failed, matches)
+        self.failed = failed
+        self.matches = matches
+
+    def __str__(self) -> str:
+        told = "; ".join(f"{name!r}: {type(error).__name__}: {error}" for name, error in self.failed.items())
+        return (
+            f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
+            ".matches; the engine can go on. Query and message are worth a report"
+        )
 
 
 class ParseError(FastcepError):

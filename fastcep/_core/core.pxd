@@ -1,6 +1,7 @@
 # The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
+from fastcep._core.filters cimport Passed
 from fastcep._core.memory cimport Budget
 from fastcep._core.predicate cimport Code, Input, Machine
 from fastcep._core.pending cimport Pending
@@ -118,6 +119,9 @@ cdef struct Core:
     Index partitions         # the last event of each, see partitions.pyx
     bint cuts                # some rows can be seen to be cut off
     int64_t last             # position of the last event that was taken
+    bint shared              # the masks come from filters: per member the events that it may be bound to,
+    const Passed** passed
+    int64_t* next_passed     # and the next of them
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

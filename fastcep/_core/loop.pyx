@@ -1,29 +1,28 @@
 # cython: language_level=3
 """The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See match.pyx for the whole."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from fastcep._core.batch cimport Events
 from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
-from fastcep._core.core cimport (
-    COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
-)
+from fastcep._core.core cimport Core
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.gauges cimport first_position
+from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.partitions cimport drop_cut_off, find_previous
 from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, policy_clear
-from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.predicate cimport CHUNK
 from fastcep._core.remove cimport replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
+from fastcep._core.tables cimport Leaf
 from fastcep._core.timeout cimport collect
-from fastcep._core.tables cimport Column, Leaf
 from fastcep._core.vectors cimport vec_free
 from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
 
@@ -38,20 +37,20 @@ cdef enum:
     BUNCH = 1024             # starts that have timed out before their partial matches are looked for
 
 
-cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* types, const int64_t* seq,
-                            const int64_t** data, const uint8_t** null, Py_ssize_t n, int64_t position) noexcept nogil:
-    """Take the events; returns how many, see ``process``."""
+cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+    """Take the events ``first:n`` of a batch; returns up to which, see ``process``."""
+    cdef const int64_t* time = events.time
+    cdef int64_t position = events.position
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
-    cdef Py_ssize_t base = 0
+    cdef Py_ssize_t base = first
     cdef int64_t part = 0
     cdef int m, k, r, n_relevant
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
-        n_relevant = masks(core, bits, relevant, time + base, types + base, NULL if seq == NULL else seq + base,
-                           data, null, base, m, position + base)
+        n_relevant = masks(core, bits, relevant, events, base, m)
         if core.failed:
-            return stop(core, time, n, position, base)
+            return stop(core, events, first, base)
         core.relevant += n_relevant
         for r in range(n_relevant):
             k = relevant[r]
@@ -69,14 +68,14 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
                     break
                 part = next_part(core, part)
             if core.failed:
-                return stop(core, time, n, position, base + k)
+                return stop(core, events, first, base + k)
         core.last = position + base + m - 1
         if core.starts.first - core.starts.kept >= BUNCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
             sweep_all(core)
         base += m
-    core.events += n
+    core.events += n - first
     core.now = time[n - 1]
     if core.window_kind == EXPLICIT:
         move_windows(core, time, position, n, n)
@@ -92,14 +91,14 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
     return n
 
 
-cdef Py_ssize_t stop(Core* core, const int64_t* time, Py_ssize_t n, int64_t position, Py_ssize_t taken) noexcept nogil:
+cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t taken) noexcept nogil:
     """Give up at an event for which there is no memory, and pass over the rest of the batch; returns ``taken``."""
     give_up(core)
     if core.window_kind == EXPLICIT:
-        move_windows(core, time, position, n, n)
+        move_windows(core, events.time, events.position, events.size, events.size)
         core.failed = False
-    core.blind = time[n - 1]
-    core.events += taken
+    core.blind = events.time[events.size - 1]
+    core.events += taken - first
     return taken
 
 
@@ -114,88 +113,6 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
         replace_advanced(core)
     if core.emitted:
         end_event(core, position, core.now)
-
-
-cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,
-               const int64_t* seq, const int64_t** data, const uint8_t** null, Py_ssize_t base, int m,
-                int64_t position) noexcept nogil:
-    """Event masks and event columns of a chunk; returns how many events are relevant (listed in ``relevant``)."""
-    cdef int i, k, c, n = 0, some
-    cdef uint64_t member
-    cdef Column* column
-    cdef int32_t rows[CHUNK]
-    cdef uint8_t keep[CHUNK]
-    cdef int64_t result[CHUNK]
-    cdef uint8_t result_null[CHUNK]
-    cdef int64_t* outputs[1]
-    cdef uint8_t* output_nulls[1]
-    for k in range(m):
-        bits[k] = core.type_members[types[k]]
-    for c in range(core.n_columns):
-        column = core.columns + c
-        if column.source >= 0:
-            column.data = data[column.source] + base
-            column.null = NULL if null[column.source] == NULL else null[column.source] + base
-            continue
-        column.null = NULL
-        column.data = column.values
-        if column.source == COLUMN_TIME:
-            column.data = time
-        elif column.source == COLUMN_SEQ:
-            if seq != NULL:
-                column.data = seq
-            else:
-                for k in range(m):
-                    column.values[k] = position + k
-        elif column.source == COLUMN_POSITION or (column.source == COLUMN_PREVIOUS and core.partition == NULL):
-            for k in range(m):
-                column.values[k] = position + k - (column.source == COLUMN_PREVIOUS)
-        elif column.source == COLUMN_PREVIOUS:
-            if find_previous(core, column.values, types, data, null, base, m, position) < 0:
-                core.failed = True
-                return 0
-        elif column.source == COLUMN_TYPE:
-            for k in range(m):
-                column.values[k] = core.type_codes[types[k]]
-    for i in range(core.n_members):
-        if not core.has_local[i]:
-            continue
-        member = <uint64_t>1 << i
-        some = 0
-        for k in range(m):
-            rows[some] = k
-            some += (bits[k] & member) != 0
-        if some == 0:
-            continue
-        event_inputs(core, core.locals + i)
-        memset(keep, 1, some)
-        if run(core.vm, core.locals + i, core.inputs, rows, some, keep, NULL, NULL, 0) == 0:
-            memset(keep, 0, some)
-        for k in range(some):
-            if not keep[k]:
-                bits[rows[k]] &= ~member
-    for k in range(m):
-        relevant[n] = k
-        n += bits[k] != 0
-    for c in range(core.n_columns):
-        column = core.columns + c
-        if column.source != COLUMN_COMPUTED:
-            continue
-        some = 0
-        for k in range(n):
-            rows[some] = relevant[k]
-            some += (bits[relevant[k]] & column.members) != 0
-        if some == 0:
-            continue
-        event_inputs(core, &column.program)
-        outputs[0] = result
-        output_nulls[0] = result_null
-        run(core.vm, &column.program, core.inputs, rows, some, NULL, outputs, output_nulls, 0)
-        for k in range(some):
-            column.values[rows[k]] = result[k]
-            column.nulls[rows[k]] = result_null[k]
-        column.null = column.nulls
-    return n
 
 
 cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:

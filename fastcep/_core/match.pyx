@@ -7,7 +7,7 @@ event and member, ascending: probe the index of every edge that binds it, filter
 children, merge them in birth order, *commit* them to the target's indexes and emit complete matches. An event of a negated
 variable is kept for later checks; a match that only time can decide waits. Here is Python's side of it; the loop is in
 ``loop``, edges in ``extend``, what becomes of children in ``commit`` and ``emit``, lists and for-all conditions in
-``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``.
+``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``; (1) and (2) are in ``masks``.
 
 Rows: fixed words (start ordinal, birth if needed, the state's bindings: event position, for a Kleene variable or a group
 the latest node of its chain, -1 absent; the first one is left out where the start tells its event) and columns (null bits
@@ -20,11 +20,14 @@ the appends it causes; nothing is allocated per event once the buffers have grow
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 import numpy as np
 
+from fastcep._core.batch cimport Batch
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
 from fastcep._core.decide cimport decide
+from fastcep._core.filters cimport Filter, Passed
 from fastcep._core.gauges cimport (
     first_position, key_bytes, keys_in, mark_codes, open_windows, row_bytes, rows_in, waiting,
 )
@@ -60,12 +63,16 @@ cdef class Matcher:
     cdef readonly object plan
     cdef Tables tables
     cdef Core core
+    cdef object bounds               # keeps the arrays of use_bounds
+    cdef list filters                # (filter, its counters when it was taken) per member
+    cdef int64_t nulls, errors       # counters of filters that were used before
 
     def __cinit__(self, plan, intern, bint timed_out=False):
         cdef Py_ssize_t i
         cdef Tables tables = Tables(plan, intern, timed_out)
         self.plan = plan
         self.tables = tables
+        self.filters = []
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
         self.core.implied = tables.implied
@@ -101,6 +108,8 @@ cdef class Matcher:
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.timed_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.timed_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
+        self.core.passed = <const Passed**>calloc(self.core.n_members, sizeof(void*))
+        self.core.next_passed = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
         self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
@@ -159,6 +168,8 @@ cdef class Matcher:
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
         starts_clear(&self.core.starts)
+        free(<void*>self.core.passed)
+        free(self.core.next_passed)
         free(self.core.indexes)
         free(self.core.inputs)
         free(self.core.key)
@@ -185,58 +196,54 @@ cdef class Matcher:
 
     # ------------------------------------------------------------------ Python's side
 
-    def process(self, batch, int64_t position, ring, bounds=None):
-        """Run over a batch whose first event has arrival ``position``; matches wait for :meth:`take_output`.
+    def share(self, filters):
+        """Take the event masks from ``filters``, one ``Filter`` per member, when :meth:`process` says so; None: never."""
+        cdef Filter one
+        cdef int i
+        for one, nulls, errors in self.filters:
+            self.nulls += one.screen.arithmetic_nulls - nulls
+            self.errors += one.screen.function_errors - errors
+        self.filters = []
+        for i, one in enumerate(filters or ()):
+            self.filters.append((one, one.screen.arithmetic_nulls, one.screen.function_errors))
+            self.core.passed[i] = &one.screen.passed
 
-        ``bounds`` are the explicit windows' (fastcep.engine.windows): four int64 arrays, the places of events that open
-        one and their sequence numbers, the places of those that close one and the positions of those that opened it.
+    def use_bounds(self, const int64_t[::1] opens, const int64_t[::1] ids, const int64_t[::1] closes,
+                   const int64_t[::1] closed):
+        """Say what opens and closes explicit windows in the batch that is processed next (fastcep.engine.windows).
 
-        Returns how many events were taken: all, or those before the one for which there was no memory. Then every
-        partial match has been dropped (counted in ``lost``) and the matcher can go on with the next batch.
+        The places of events that open one and their sequence numbers, the places of those that close one and the
+        positions of the events that opened it (-1: it closes all that are open).
         """
-        cdef Py_ssize_t n = len(batch), i
-        cdef const int64_t[::1] time = batch.time
-        cdef const uint16_t[::1] types = batch.type
-        cdef const int64_t[::1] sequence
-        cdef const int64_t* seq = NULL
+        self.bounds = (opens, ids, closes, closed)
+        self.core.windows.n_opens, self.core.windows.n_closes = len(opens), len(closes)
+        self.core.windows.next_open = self.core.windows.next_close = 0
+        if len(opens):
+            self.core.windows.opens, self.core.windows.ids = &opens[0], &ids[0]
+        if len(closes):
+            self.core.windows.closes, self.core.windows.closed = &closes[0], &closed[0]
+
+    def process(self, Batch batch not None, ring, Py_ssize_t first=0, Py_ssize_t last=-1, bint shared=False):
+        """Run over the events ``first:last`` of a batch (-1: its end); matches wait for :meth:`take_output`.
+
+        ``shared`` says that the filters have run over these events, see :meth:`share`. Returns up to which event they
+        were taken: ``last``, or the one for which there was no memory. Then every partial match has been dropped
+        (counted in ``lost``) and the matcher can go on with the next batch.
+        """
         cdef list keep = []
-        cdef const int64_t[::1] values
-        cdef const uint8_t[::1] nulls
-        cdef const int64_t** data
-        cdef const uint8_t** null
         cdef Py_ssize_t taken
-        cdef const int64_t[::1] opens, ids, closes, closed
-        if n == 0:
-            return 0
-        if bounds is not None:
-            opens, ids, closes, closed = bounds
-            self.core.windows.n_opens, self.core.windows.n_closes = len(opens), len(closes)
-            self.core.windows.next_open = self.core.windows.next_close = 0
-            if len(opens):
-                self.core.windows.opens, self.core.windows.ids = &opens[0], &ids[0]
-            if len(closes):
-                self.core.windows.closes, self.core.windows.closed = &closes[0], &closed[0]
+        if last < 0:
+            last = batch.events.size
+        if first == last:
+            return last
         self.core.budget.refused = False
-        if batch.sequence is not None:
-            sequence = batch.sequence
-            seq = &sequence[0]
-        data = <const int64_t**>calloc(len(batch.columns) + 1, sizeof(void*))
-        null = <const uint8_t**>calloc(len(batch.columns) + 1, sizeof(void*))
-        try:
-            for i, column in enumerate(batch.columns):
-                values = column.view(np.int64)
-                data[i] = &values[0]
-                if batch.nulls[i] is not None:
-                    nulls = batch.nulls[i]
-                    null[i] = &nulls[0]
-            if self.core.n_foralls:
-                self._bind_ring(ring, keep)
-            with nogil:
-                taken = take_events(&self.core, &time[0], &types[0], seq, data, null, n, position)
-                FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
-        finally:
-            free(<void*>data)
-            free(<void*>null)
+        self.core.shared = shared and len(self.filters) > 0
+        memset(self.core.next_passed, 0, self.core.n_members * sizeof(int64_t))
+        if self.core.n_foralls:
+            self._bind_ring(ring, keep)
+        with nogil:
+            taken = take_events(&self.core, &batch.events, first, last)
+            FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
         return taken
 
     def set_limit(self, int64_t limit):
@@ -330,10 +337,28 @@ cdef class Matcher:
             sweep_all(&self.core)
             rest(&self.core, True)
 
-    def drop(self):
-        """Drop every partial match for want of memory elsewhere, counted in ``lost``."""
+    def drop(self, blind=None):
+        """Drop every partial match for want of memory elsewhere, counted in ``lost``.
+
+        ``blind``: the time of the last event that was not taken.
+        """
+        if blind is not None:
+            self.core.blind = blind
         self.core.lost += self.core.starts.live + self.core.elsewhere
         self.clear()
+
+    def forget_windows(self):
+        """Close all explicit windows, without a decision on what is in them."""
+        end_parts(&self.core)
+
+    @property
+    def found(self):
+        """Whether there is output, or what is left of one that was withdrawn: :meth:`take_output` empties it."""
+        cdef int i
+        for i in range(self.core.n_members):
+            if self.core.out_values[i].capacity or self.core.out_lengths[i].capacity:
+                return True
+        return self.core.detected.capacity > 0
 
     def take_output(self):
         """Return and empty the output: ``(values, lengths, detecting positions, their times, matches per position,
@@ -395,11 +420,13 @@ cdef class Matcher:
 
     @property
     def arithmetic_nulls(self):
-        return self.core.vm.arithmetic_nulls
+        shared = sum([one.arithmetic_nulls - nulls for one, nulls, _ in self.filters])
+        return self.core.vm.arithmetic_nulls + self.nulls + shared
 
     @property
     def function_errors(self):
-        return self.core.vm.function_errors
+        shared = sum([one.function_errors - errors for one, _, errors in self.filters])
+        return self.core.vm.function_errors + self.errors + shared
 
     @property
     def rows_stored(self):

@@ -5,21 +5,23 @@ They stand in an index: a row per key, whose one word is the position. Contiguit
 that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps, which
 come between two chunks of events, remove it then, and the next event of that partition counts as its first.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
+from fastcep._core.batch cimport Events
 from fastcep._core.core cimport Core
 from fastcep._core.starts cimport drop_first
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.tables cimport IndexInfo
 
 
-cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, const int64_t** data, const uint8_t** null,
-                       Py_ssize_t base, int m, int64_t position) noexcept nogil:
+cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_ssize_t base, int m) noexcept nogil:
     """Write the position of each event's previous one in its partition, -1 for none; -1 without memory.
 
     The ``m`` events begin with row ``base`` of the batch's columns. One with a null, or NaN, is in no partition.
     """
     cdef Index* index = &core.partitions
+    cdef const int64_t** data = events.data
+    cdef const uint8_t** null = events.null
     cdef Bucket* bucket
     cdef const int32_t* columns
     cdef int64_t number
@@ -27,7 +29,7 @@ cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, con
     cdef int k, w, words = index.words
     for k in range(m):
         previous[k] = -1
-        columns = core.partition + types[k] * words
+        columns = core.partition + events.types[base + k] * words
         for w in range(words):
             if columns[w] < 0 or (null[columns[w]] != NULL and null[columns[w]][base + k]):
                 break
@@ -46,7 +48,7 @@ cdef int find_previous(Core* core, int64_t* previous, const uint16_t* types, con
                 previous[k] = bucket.data[0]
             elif append(index, number, INT64_MIN) < 0:
                 return -1
-            bucket.data[0] = position + k
+            bucket.data[0] = events.position + base + k
     return 0
 
 

@@ -1,15 +1,9 @@
-"""The engine: batches of events in, matches out.
-
-``Engine`` validates a batch whole before any of it is taken, numbers its events, appends what later reads need to the
-event ring, and lets each query's compiled matcher run over it without the GIL.
-"""
+"""The engine: batches of events in, matches out. What is behind its calls is in ``stream``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from threading import Lock
 from time import monotonic_ns
 from typing import Any
 
@@ -17,29 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.match import Matcher
-from fastcep.engine.link import Linker
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
-from fastcep.engine.metrics import collect, shared_bytes
+from fastcep.engine.metrics import collect
 from fastcep.engine.order import check_order, one_event
-from fastcep.engine.output import no_matches, take_matches
-from fastcep.engine.queries import Buildable, built_queries
+from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.returns import Returns
-from fastcep.engine.strings import UnusedStrings
+from fastcep.engine.stream import Stream
 from fastcep.engine.times import nanoseconds
-from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, EventRing, Schema, StringTable, parse_duration
+from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import INT64_MIN, format_time
-from fastcep.kernels import Kernels
-from fastcep.plan import explain, make_plan
+from fastcep.events.units import format_time
+from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine:
+class Engine(Stream):
     """Find the matches of one or more queries in a stream.
 
     Parameters
@@ -90,36 +78,10 @@ class Engine:
         on_memory_limit: str = "raise",
     ) -> None:
         built = built_queries(queries, attributes)
-        self._schema: Schema = built[0].schema
-        self._reorder = make_reorderer(self._schema, allowed_lateness, idle_timeout, late_limit, clock)
-        self._own_numbers = self._schema.sequence is not None or self._reorder is not None
-        self._strings = StringTable()
-        self._plans = tuple(make_plan(query) for query in built)
-        self._link = Linker(self._strings)
         for query in built:
-            self._link.prepare(query)
-        self._matchers = tuple(Matcher(plan, self._link) for plan in self._plans)
-        self._windows = tuple(
-            None if plan.windows is None else WindowBounds(plan, self._link) for plan in self._plans
-        )
-        self._defers = any(state.deferred for plan in self._plans for state in plan.states)
-        kept = sorted({column for plan in self._plans for column in plan.ring_columns if column >= 0})
-        keeps = self._own_numbers or any(plan.ring_columns or plan.query.returns for plan in self._plans)
-        self._ring = EventRing(kept, self._schema) if keeps else None
-        self._returns = tuple(
-            Returns(query, self._ring, self._strings, self._link) if query.returns and self._ring is not None else None
-            for query in built
-        )
-        shared = shared_bytes(self._ring, self._strings, self._reorder)
-        names = [query.name for query in built]
-        self._memory = MemoryLimit(memory_limit, on_memory_limit, self._matchers, names, shared)
-        self._position = 0
-        self._time: int | None = None
-        self._sequence: int | None = None
-        self._ended = False
-        self._busy = Lock()
-        self._unused = UnusedStrings(self._strings, self._schema, kept)
-        self._kernels = Kernels([*self._matchers, *(returns for returns in self._returns if returns is not None)])
+            warn_unbounded(query)
+        reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
+        super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit))
 
     # ----------------------------------------------------------------- input
 
@@ -156,14 +118,16 @@ class Engine:
             After :meth:`flush`; if more than ``late_limit`` late events would wait (nothing of the batch is taken).
         MemoryLimitError
             If a query needed more memory than its share; its ``matches`` are those of the call.
+        QueryError
+            If a query failed otherwise, likewise: the others have taken the batch.
         """
         with self._alone():
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
             order = self._reorder
             held = 0 if order is None else order.held_events
-            if not self._memory.has_room(len(batch), self._ring, held, self._beside(batch)):
+            if not self._memory.has_room(len(batch), self._queries.ring, held, self._beside(batch, held)):
                 self._forget_strings(batch)
-            self._memory.check_batch(len(batch), self._ring, held, self._beside(batch), origin)
+            self._memory.check_batch(len(batch), self._queries.ring, held, self._beside(batch, held), origin)
             if self._reorder is not None:
                 return self._take(self._reorder.push(batch, origin, first_row, source))
             if source is not None:
@@ -189,17 +153,74 @@ class Engine:
         """
         return self.process(one_event(self._schema, type, values), origin="event")
 
-    @contextmanager
-    def _alone(self, *, ended: bool = False) -> Iterator[None]:
-        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
-        if not self._busy.acquire(blocking=False):
-            raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
-        try:
-            if self._ended and not ended:
-                raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
-            yield
-        finally:
-            self._busy.release()
+    # --------------------------------------------------------------- queries
+
+    def add(self, query: ast.Query | Buildable) -> None:
+        """Run one more query, behind the others, which keep their state.
+
+        It sees the events from now on, also those that ``allowed_lateness`` holds back now. Conditions are interpreted
+        until their kernels are compiled, as in a new engine. With a ``memory_limit`` every query's share gets smaller.
+
+        Raises
+        ------
+        ValidationError
+            If its schema is another, there is a query of its name, it has no room beside the others within
+            ``memory_limit``, its functions cannot be used, after :meth:`flush`, or while another thread uses the
+            engine. Nothing has changed then.
+        """
+        with self._alone():
+            built = check_query(query, self._attributes, self._asked(), self._schema)
+            warn_unbounded(built)
+            self._run([*self._queries, self._queries.prepare(built, self._position)])
+
+    def replace(self, name: str, query: ast.Query | Buildable, *, complete: bool = False) -> Matches:
+        """Run a query in the place of the one called ``name``, which goes as by :meth:`remove`.
+
+        It begins without state, as by :meth:`add`, and may have another name. The others keep their state.
+
+        Returns
+        -------
+        Matches
+            As of :meth:`remove`.
+
+        Raises
+        ------
+        ValidationError
+            As from :meth:`add` and :meth:`remove`; the old query goes on then.
+        """
+        with self._alone():
+            old = self._queries[name]
+            others = [other for other in self._asked() if other.name != name]
+            built = check_query(query, self._attributes, others, self._schema)
+            warn_unbounded(built)
+            new = self._queries.prepare(built, self._position)
+            return self._stop(old, [new if item is old else item for item in self._queries], complete)
+
+    def remove(self, name: str, *, complete: bool = False) -> Matches:
+        """Stop a query and free what it holds; the others keep their state.
+
+        The last one may go too: the engine then takes events, and keeps time, until queries are added.
+
+        Parameters
+        ----------
+        name
+            The query's.
+        complete
+            Decide the matches that wait for a time, as if the stream ended for this query; else they are lost.
+
+        Returns
+        -------
+        Matches
+            Of the query, none unless ``complete``.
+
+        Raises
+        ------
+        ValidationError
+            If there is no such query, after :meth:`flush`, or while another thread uses the engine.
+        """
+        with self._alone():
+            old = self._queries[name]
+            return self._stop(old, [item for item in self._queries if item is not old], complete)
 
     # ------------------------------------------------------------------- run
 
@@ -212,89 +233,7 @@ class Engine:
             Whether all conditions run as generated code; if not, ``metrics()["kernels"]`` says why.
         """
         with self._alone():
-            return self._kernels.wait(parse_duration(timeout))
-
-    def _beside(self, batch: EventBatch) -> int:
-        """Bytes held beside the ring and the partial matches, when the batch has been taken."""
-        held = 0 if self._reorder is None else batch.nbytes
-        return shared_bytes(None, self._strings, self._reorder) + held
-
-    def _take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
-        """Match the events that are next in the stream, if there are any."""
-        self._kernels.swap()
-        if batch is None:  # what is held back has grown
-            self._memory.divide(shared_bytes(self._ring, self._strings, self._reorder), self._position)
-        if batch is not None:
-            self._match(batch)
-        if self._defers:
-            self._decide(complete)
-        found = no_matches(self._plans, self._returns) if batch is None and not self._defers else self._found()
-        if self._unused.due:
-            self._forget_strings()
-        return self._memory.settle(found)
-
-    def _found(self) -> Matches:
-        numbers = self._ring if self._own_numbers else None
-        parts = zip(self._plans, self._matchers, self._returns, strict=True)
-        return Matches([take_matches(*part, numbers) for part in parts])
-
-    def _decide(self, complete: bool) -> None:
-        """Decide the matches that wait for a time which the watermark has passed; if the stream is complete, all."""
-        clock = self._watermark()
-        if self._ended and self._time is not None:
-            clock = self._time if clock is None else max(clock, self._time)
-        for number, matcher in enumerate(self._matchers):
-            live = matcher.lost
-            if complete:
-                done = matcher.finish(self._ring)
-            else:
-                done = clock is None or matcher.advance(clock, self._position, self._ring)
-            if not done:
-                self._memory.gave_up(number, self._position, matcher.lost - live)
-
-    def _match(self, batch: EventBatch) -> None:
-        ring, position = self._ring, self._position
-        if len(batch):
-            if ring is not None:
-                other = shared_bytes(None, self._strings, self._reorder)
-                self._memory.make_room(ring, len(batch), other, position)
-                ring.append(batch)
-            self._memory.divide(shared_bytes(ring, self._strings, self._reorder), position)
-            for number, matcher in enumerate(self._matchers):
-                live = matcher.lost
-                windows = self._windows[number]
-                bounds = None if windows is None else windows.find(batch, position, ring)
-                taken = matcher.process(batch, position, ring, bounds)
-                if taken < len(batch):
-                    self._memory.gave_up(number, position + taken, matcher.lost - live)
-            self._position += len(batch)
-            self._time = int(batch.time[-1])
-            if batch.sequence is not None:
-                self._sequence = int(batch.sequence[-1])
-
-    def _watermark(self) -> int | None:
-        """The time that no later event is taken from before; None at first."""
-        if self._reorder is None:
-            return self._time
-        return None if self._reorder.watermark == INT64_MIN else self._reorder.watermark
-
-    def _oldest(self) -> int:
-        """Position before which no live partial match needs an event."""
-        needed = [matcher.first_needed for matcher in self._matchers]
-        return min((position for position in needed if position is not None), default=self._position)
-
-    def _forget_strings(self, batch: EventBatch | None = None) -> None:
-        """Free the texts that nothing holds, not ``batch`` either."""
-        if self._time is not None:
-            self._sweep(self._time)
-        self._unused.forget(self._matchers, self._ring, self._reorder, batch)
-
-    def _sweep(self, time: int) -> None:
-        """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
-        for matcher in self._matchers:
-            matcher.advance(time, self._position, self._ring)
-        if self._ring is not None:
-            self._ring.reclaim(self._oldest())
+            return self._queries.kernels.wait(parse_duration(timeout))
 
     def advance(self, time: int | datetime) -> Matches:
         """Move the stream's clock (the watermark) without an event: what comes later must not be older.
@@ -324,12 +263,13 @@ class Engine:
             batch = None
             if self._reorder is not None:
                 batch = self._reorder.advance(moment)
-            elif self._defers:
+            elif self._queries.defers:
                 self._time = moment
-            found = self._take(batch)
-            self._time = moment
-            self._sweep(moment)
-            return found
+            try:
+                return self._take(batch)
+            finally:
+                self._time = moment
+                self._queries.sweep(moment, self._position)
 
     def poll(self) -> Matches:
         """Return the matches of held events if no input has come for ``idle_timeout``; else nothing.
@@ -367,19 +307,16 @@ class Engine:
         with self._alone():
             batch = self._reorder.finish() if self._reorder is not None else None
             self._ended = True
-            found = self._take(batch, complete=complete)
-            for matcher in self._matchers:
-                matcher.clear()  # so that nothing is decided any more
-                matcher.finish(self._ring)
-            if self._ring is not None:
-                self._ring.reclaim(self._position)
-            return found
+            try:
+                return self._take(batch, complete=complete)
+            finally:
+                self._queries.end(self._position)
 
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:
         """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
-        return explain(self._plans, format=format)
+        return explain([item.plan for item in self._queries], format=format)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -397,10 +334,11 @@ class Engine:
             ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes),
             ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of
             the ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the
-            ``reason``.
+            ``reason``; and ``queries``: by name ``weight``, ``since`` (how many events had come before it) and its
+            part of ``relevant_events``, ``matches``, ``live_partial_matches``, ``dropped_partial_matches``,
+            ``arithmetic_nulls``, ``function_errors`` and ``memory_bytes``. What a removed query counted is gone.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        names = [plan.query.name for plan in self._plans]
-        parts = collect(names, self._matchers, self._returns, self._ring, self._strings, self._reorder)
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
-        return own | parts | {"kernels": self._kernels.metrics()}
+        parts = collect(self._queries, self._strings, self._reorder)
+        return own | parts | {"kernels": self._queries.kernels.metrics()}

@@ -1,4 +1,4 @@
-"""The words that stand for a program's constants in one engine."""
+"""The words that stand for the constants of a query's programs in one engine."""
 
 from __future__ import annotations
 
@@ -18,23 +18,31 @@ __all__ = ["Linker"]
 class Linker:
     """Gives the int64 of a constant that is no number: a string's code, the address of a user's function.
 
-    A function is looked up once, so that an engine keeps the code it began with, also when its name is registered
+    A function is looked up once, so that a query keeps the code it began with, also when its name is registered
     anew; the linker keeps that code alive.
 
     Parameters
     ----------
     strings
         The engine's strings.
+
+    Attributes
+    ----------
+    codes
+        Codes of the strings that the query names.
     """
 
     def __init__(self, strings: StringTable) -> None:
+        self.codes: set[int] = set()
         self._strings = strings
         self._functions: dict[ast.Signature, Native] = {}
 
     def __call__(self, constant: str | ast.Signature) -> int:
         """The word of ``constant``; ValidationError if a function is not there or cannot be compiled."""
         if isinstance(constant, str):
-            return self._strings.intern(constant)
+            code = self._strings.intern(constant)
+            self.codes.add(code)
+            return code
         found = self._functions.get(constant)
         if found is None:
             found = self._functions[constant] = native_of(constant)
@@ -44,6 +52,9 @@ class Linker:
         """Look up every function that ``query`` calls, in RETURN too; the error names the query."""
         expressions = [item.expression for item in query.returns]
         expressions += [] if query.where is None else [query.where]
+        if isinstance(query.window, ast.ExplicitWindow):
+            bounds = (query.window.opening, query.window.closing)
+            expressions += [bound.where for bound in bounds if bound.where is not None]
         for expression in expressions:
             for node in ast.walk(expression):
                 if isinstance(node, ast.UserCall):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,26 @@ from fastcep._core.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
+from fastcep.events.schema import suggestion
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
 Ints = npt.NDArray[np.int64]
+
+#: What every table has; with several queries the name is a plain string, which can be concatenated.
+_PLAIN: dict[str, pa.DataType] = {
+    "query": pa.string(),
+    "window_id": pa.int64(),
+    "detected_at": pa.timestamp("ns", "UTC"),
+}
+_COMMON = pa.schema(_PLAIN)
+
+
+def no_query(name: object, known: Iterable[str]) -> str:
+    """What to say of a name that no query has."""
+    names = list(known)
+    hint = suggestion(name, names) if names else ", which has none now"
+    return f"no query named {name!r} in the engine{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +62,16 @@ class QueryMatches:
     returned: Mapping[str, Any] = field(default_factory=dict)
     windows: Ints | None = None
 
+    def table(self) -> pa.Table:
+        """All columns."""
+        codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
+        names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
+        return pa.table({"query": names} | self.columns())
+
     def columns(self) -> dict[str, Any]:
-        """Arrow arrays by column name."""
-        n = self.bindings.n
+        """Arrow arrays by column name, all but the query's name."""
         times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
-            "query": pa.DictionaryArray.from_arrays(
-                from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([self.query.name])
-            ),
             "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
             "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
@@ -68,15 +86,55 @@ class QueryMatches:
         return out
 
 
+class Layout:
+    """The columns of a table of several queries' matches; looked up once for all calls.
+
+    Parameters
+    ----------
+    parts
+        Matches of each query, in order; how many does not matter.
+    """
+
+    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+        self._parts = tuple(parts)
+        self._schema: pa.Schema | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema; ValidationError if two queries have one column of different types."""
+        if self._schema is None:
+            seen: dict[str, tuple[pa.DataType, str]] = {}
+            for part in self._parts:
+                self._look(part, seen)
+            self._schema = _COMMON
+            for column, (kind, _) in seen.items():
+                if column not in _COMMON.names:
+                    self._schema = self._schema.append(pa.field(column, kind))
+        return self._schema
+
+    @staticmethod
+    def _look(part: QueryMatches, seen: dict[str, tuple[pa.DataType, str]]) -> None:
+        """Note the types of a query's columns; they must be those that others have."""
+        for column, values in part.columns().items():
+            kind, owner = seen.setdefault(column, (values.type, part.query.name))
+            if values.type != kind:
+                raise ValidationError(
+                    f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
+                    f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
+                    "query at a time: matches.query(name), or --query NAME"
+                )
+
+
 class Matches:
     """The matches of one engine call.
 
     They come by the time they are detected (at one time those of an event, by event, before those that waited for it),
-    then query (in the order given to the engine), then birth order. Nothing is copied until :meth:`to_arrow`.
+    then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+    def __init__(self, parts: Sequence[QueryMatches], layout: Layout | None = None) -> None:
         self.parts = tuple(parts)
+        self._layout = Layout(self.parts) if layout is None else layout
 
     def __len__(self) -> int:
         return sum(part.bindings.n for part in self.parts)
@@ -99,7 +157,7 @@ class Matches:
         for part in self.parts:
             if part.query.name == name:
                 return Matches([part])
-        raise ValidationError(f"no query named {name!r}; the engine runs {', '.join(map(repr, self.counts()))}")
+        raise ValidationError(no_query(name, self.counts()))
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table.
@@ -115,36 +173,23 @@ class Matches:
             If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
         if len(self.parts) == 1:
-            return pa.table(self.parts[0].columns())
-        self._check_columns()
-        tables = [pa.table(part.columns()).cast(_plain(part)) for part in self.parts]
-        whole = pa.concat_tables(tables, promote_options="default")
-        detected, times = (
-            np.concatenate([np.repeat(values, part.counts) for part, values in zip(self.parts, each, strict=True)])
-            for each in ([part.detected for part in self.parts], [part.times for part in self.parts])
-        )
-        # What was decided at a time comes behind the matches of the events at that time.
-        return whole.take(from_numpy(np.lexsort((detected, detected < 0, times))))
-
-    def _check_columns(self) -> None:
-        seen: dict[str, tuple[Any, str]] = {}
-        for part in self.parts:
-            for column, values in part.columns().items():
-                kind, owner = seen.setdefault(column, (values.type, part.query.name))
-                if values.type != kind:
-                    raise ValidationError(
-                        f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
-                        f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
-                        "query at a time: matches.query(name), or --query NAME"
-                    )
+            return self.parts[0].table()
+        schema, parts = self._layout.schema, [part for part in self.parts if part.bindings.n]
+        if not parts:
+            return schema.empty_table()
+        tables = [pa.table(part.columns()) for part in parts]
+        whole = pa.concat_tables([schema.remove(0).empty_table(), *tables], promote_options="default")
+        owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
+        if len(parts) > 1:
+            detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
+            times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
+            # What was decided at a time comes behind the matches of the events at that time.
+            order = np.lexsort((detected, detected < 0, times))
+            whole, owner = whole.combine_chunks().take(from_numpy(order)), owner[order]
+        names = from_texts([part.query.name for part in parts])
+        return whole.add_column(0, schema.field(0), names.take(from_numpy(owner)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""
         table: Any = self.to_arrow()
         return table.__arrow_c_stream__(requested_schema)
-
-
-def _plain(part: QueryMatches) -> pa.Schema:
-    """The table's schema with the query's name as a plain string, which can be concatenated."""
-    schema = pa.table(part.columns()).schema
-    return schema.set(0, pa.field("query", pa.string()))

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastcep._core.match import Matcher
-from fastcep.engine.matches import Matches
-from fastcep.errors import MemoryLimitError, OverLimit, ValidationError
+from fastcep.engine.faults import Faults
+from fastcep.engine.running import Queries, Running
+from fastcep.errors import MemoryLimitError, ValidationError
 from fastcep.events import EventRing, parse_size
 
 __all__ = ["MemoryLimit"]
 
 
 class MemoryLimit:
-    """Keeps the matchers of an engine within a number of bytes.
+    """Keeps the queries of an engine within a number of bytes.
 
     Parameters
     ----------
@@ -27,20 +27,21 @@ class MemoryLimit:
         Bytes, or text such as ``"512MiB"``; None for no limit.
     on_limit
         ``"raise"``.
-    matchers, names
-        The queries' matchers, and the queries' names.
-    shared
-        Bytes that the empty engine holds for all of them.
+
+    Attributes
+    ----------
+    bytes
+        The limit.
+    faults
+        Where it is noted who gave way.
 
     Raises
     ------
     ValidationError
-        If an option is wrong, or the limit is below what the empty engine holds.
+        If an option is wrong.
     """
 
-    def __init__(
-        self, limit: str | int | None, on_limit: str, matchers: Sequence[Matcher], names: Sequence[str], shared: int
-    ) -> None:
+    def __init__(self, limit: str | int | None, on_limit: str) -> None:
         try:
             self.bytes = None if limit is None else parse_size(limit)
         except ValidationError as error:
@@ -48,25 +49,30 @@ class MemoryLimit:
         if on_limit != "raise":
             later = "; shedding comes in a later version" if on_limit == "shed" else ""
             raise ValidationError(f'on_memory_limit={on_limit!r}: expected "raise"{later}')
-        self._matchers = tuple(matchers)
-        self._names = tuple(names)
-        self._over: list[OverLimit] = []
-        self._out_of_memory = False
-        self._empty = tuple(matcher.nbytes for matcher in self._matchers)
-        empty = sum(self._empty)
+        self.faults = Faults(self.bytes)
+        self._limit = limit
+        self._empty = 0
+
+    def check_queries(self, running: Sequence[Running], shared: int) -> None:
+        """Refuse queries that would have no room to work in beside ``shared`` bytes; ValidationError says how much."""
+        empty = sum(item.empty for item in running)
         least = shared + 2 * empty
         if self.bytes is not None and self.bytes < least:
             raise ValidationError(
-                f"memory_limit={limit!r} is too small: these queries hold {shared + empty:,} bytes without any "
+                f"memory_limit={self._limit!r} is too small: these queries hold {shared + empty:,} bytes without any "
                 f"partial match; give at least {least:,}"
             )
+
+    def hold(self, running: Sequence[Running]) -> None:
+        """Keep the room that these queries need when they hold nothing."""
+        self._empty = sum(item.empty for item in running)
 
     def has_room(self, events: int, ring: EventRing | None, held: int, other: int) -> bool:
         """Whether `check_batch` would let the batch pass."""
         return self.bytes is None or self._needed(events, ring, held, other) <= self.bytes
 
     def _needed(self, events: int, ring: EventRing | None, held: int, other: int) -> int:
-        return sum(self._empty) + other + (0 if ring is None else ring.bytes_with(held + events))
+        return self._empty + other + (0 if ring is None else ring.bytes_with(held + events))
 
     def check_batch(self, events: int, ring: EventRing | None, held: int, other: int, origin: str) -> None:
         """Refuse a batch for which there would be no room even without partial matches.
@@ -95,63 +101,40 @@ class MemoryLimit:
                 "Give smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
             )
 
-    def make_room(self, ring: EventRing, count: int, other: int, position: int) -> None:
+    def make_room(self, queries: Queries, count: int, other: int, position: int) -> None:
         """Let the ring have room for ``count`` more events: the query that needs the oldest event gives way.
 
         ``other`` is as for `check_batch`, which has let the events pass; ``position`` is that of the first of them.
         """
+        ring = queries.ring
+        assert ring is not None
         while True:
-            needed = [matcher.first_needed for matcher in self._matchers]
-            oldest = min((at for at in needed if at is not None), default=position)
+            oldest = queries.oldest(position)
             ring.reclaim(oldest)
             if oldest == position or self.has_room(len(ring) + count, ring, 0, other):
                 return
-            number = needed.index(oldest)
-            self._over.append(OverLimit(self._names[number], position, self._matchers[number].live))
-            self._matchers[number].drop()
+            item = next(item for item in queries if item.matcher.first_needed == oldest)
+            self._give_way(item, position)
 
-    def divide(self, shared: int, position: int) -> None:
+    def divide(self, queries: Queries, shared: int, position: int) -> None:
         """Give every query its share of what is left beside ``shared`` bytes; one that holds more gives way.
 
         ``position`` is that of the next event.
         """
-        if self.bytes is None:
+        if self.bytes is None or not len(queries):
             return
-        share = (self.bytes - shared - sum(self._empty)) // len(self._matchers)
-        for name, matcher, empty in zip(self._names, self._matchers, self._empty, strict=True):
-            matcher.set_limit(empty + share)
-            if matcher.nbytes > empty + share:
+        share = (self.bytes - shared - self._empty) // len(queries)
+        for item in queries:
+            matcher = item.matcher
+            matcher.set_limit(item.empty + share - (item.nbytes - matcher.nbytes))
+            if item.windows is not None:
+                item.windows.set_limit(item.empty + share)
+            if item.nbytes > item.empty + share:
                 if matcher.live:
-                    self._over.append(OverLimit(name, position, matcher.live))
-                matcher.drop()
+                    self._give_way(item, position)
+                else:
+                    matcher.drop()
 
-    def gave_up(self, number: int, position: int, dropped: int) -> None:
-        """Note that a matcher found no memory for the event at ``position``."""
-        self._out_of_memory |= not self._matchers[number].refused
-        self._over.append(OverLimit(self._names[number], position, dropped))
-
-    def settle(self, found: Matches) -> Matches:
-        """Return ``found``, or raise what was noted.
-
-        Raises
-        ------
-        MemoryLimitError
-            With ``found`` as its ``matches``.
-        """
-        if not self._over:
-            return found
-        over, self._over = tuple(self._over), []
-        reason, advice = f"over memory_limit={self.bytes or 0:,} bytes", "Raise the limit"
-        if self._out_of_memory:
-            reason, advice = "the machine has no more memory", "Set memory_limit"
-            self._out_of_memory = False
-        told = ", ".join(
-            f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over
-        )
-        raise MemoryLimitError(
-            f"{reason}: {told}",
-            "The other queries took the whole batch, and the matches found are in the error's .matches; the engine can "
-            f"go on. {advice}, shorten the window or narrow the conditions",
-            found,
-            over,
-        )
+    def _give_way(self, item: Running, position: int) -> None:
+        self.faults.gave_up(item.name, position, item.matcher.live, limited=True)
+        item.matcher.drop()

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from fastcep._core.match import Matcher
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.returns import Returns
-from fastcep.events import EventRing, StringTable
+from fastcep.engine.running import Queries, Running
+from fastcep.events import StringTable
 
 __all__ = ["collect", "shared_bytes"]
 
 
-def shared_bytes(ring: EventRing | None, strings: StringTable, order: Reorderer | None) -> int:
+def shared_bytes(queries: Queries, strings: StringTable, order: Reorderer | None) -> int:
     """Bytes that an engine holds for all queries together."""
-    return strings.nbytes + (0 if ring is None else ring.nbytes) + (0 if order is None else order.nbytes)
+    return strings.nbytes + queries.nbytes + (0 if order is None else order.nbytes)
 
 
-def collect(
-    names: Sequence[str],
-    matchers: Sequence[Matcher],
-    returns: Sequence[Returns | None],
-    ring: EventRing | None,
-    strings: StringTable,
-    order: Reorderer | None,
-) -> dict[str, Any]:
+def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> dict[str, Any]:
     """The part of ``Engine.metrics`` that its parts know."""
-    results = [item for item in returns if item is not None]
-    by_query = {name: matcher.nbytes for name, matcher in zip(names, matchers, strict=True)}
+    running, ring = queries.running, queries.ring
+    matchers = [item.matcher for item in running]
+    by_query = {item.name: item.nbytes for item in running}
     keys = sum(matcher.keys for matcher in matchers)
     rows = sum(matcher.rows_stored for matcher in matchers)
     return {
         "relevant_events": sum(matcher.relevant for matcher in matchers),
         "matches": sum(matcher.matches for matcher in matchers),
-        "matches_by_query": {name: matcher.matches for name, matcher in zip(names, matchers, strict=True)},
+        "matches_by_query": {item.name: item.matcher.matches for item in running},
         "rows_visited": sum(matcher.rows_visited for matcher in matchers),
         "rows_created": sum(matcher.rows_created for matcher in matchers),
         "live_partial_matches": sum(matcher.live for matcher in matchers),
@@ -43,20 +35,39 @@ def collect(
         "stored_rows": rows,
         "negated_events": sum(matcher.negated_events for matcher in matchers),
         "waiting_matches": sum(matcher.waiting for matcher in matchers),
+        "open_windows": sum(matcher.open_windows for matcher in matchers),
         "keys": keys,
         "strings": len(strings),
-        "arithmetic_nulls": _sum(matchers, results, "arithmetic_nulls"),
-        "function_errors": _sum(matchers, results, "function_errors"),
+        "arithmetic_nulls": sum(_both(item, "arithmetic_nulls") for item in running),
+        "function_errors": sum(_both(item, "function_errors") for item in running),
         "held_events": 0 if order is None else order.held_events,
         "late_events": 0 if order is None else order.late_events,
         "late_waiting": 0 if order is None else order.late_waiting,
-        "memory_bytes": sum(by_query.values()) + shared_bytes(ring, strings, order),
+        "memory_bytes": sum(by_query.values()) + shared_bytes(queries, strings, order),
         "memory_by_query": by_query,
         "bytes_per_key": sum(matcher.key_bytes for matcher in matchers) / keys if keys else 0.0,
         "bytes_per_row": sum(matcher.row_bytes for matcher in matchers) / rows if rows else 0.0,
         "bytes_per_event": ring.nbytes / len(ring) if ring is not None and len(ring) else 0.0,
+        "queries": {item.name: _of_query(item) for item in running},
     }
 
 
-def _sum(matchers: Sequence[Matcher], returns: Sequence[Returns], counter: str) -> int:
-    return sum(getattr(part, counter) for part in (*matchers, *returns))
+def _of_query(item: Running) -> dict[str, Any]:
+    return {
+        "weight": item.query.weight,
+        "since": item.since,
+        "relevant_events": item.matcher.relevant,
+        "matches": item.matcher.matches,
+        "live_partial_matches": item.matcher.live,
+        "dropped_partial_matches": item.matcher.lost,
+        "arithmetic_nulls": _both(item, "arithmetic_nulls"),
+        "function_errors": _both(item, "function_errors"),
+        "memory_bytes": item.nbytes,
+    }
+
+
+def _both(item: Running, counter: str) -> int:
+    """A counter of a query's conditions and of its RETURN."""
+    returned: int = 0 if item.returns is None else getattr(item.returns, counter)
+    matched: int = getattr(item.matcher, counter)
+    return matched + returned

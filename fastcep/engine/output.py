@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep.engine.matches import Matches, QueryMatches
+from fastcep.engine.matches import QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
@@ -44,12 +42,11 @@ def _numbered(positions: Ints, ring: EventRing) -> Ints:
     return out
 
 
-def no_matches(plans: Sequence[Plan], returns: Sequence[Returns | None]) -> Matches:
-    """Matches of a call that handed no event to the matchers."""
+def no_matches(plan: Plan, returns: Returns | None) -> QueryMatches:
+    """The matches of a query in a call that found none."""
     empty = np.empty(0, np.int64)
-    parts = []
-    for plan, item in zip(plans, returns, strict=True):
-        lengths = [empty if listed else None for listed in plan.lists]
-        bindings = Bindings(0, [empty] * len(lengths), lengths)
-        parts.append(QueryMatches(plan.query, bindings, empty, empty, empty, item.columns(bindings) if item else {}))
-    return Matches(parts)
+    lengths = [empty if listed else None for listed in plan.lists]
+    bindings = Bindings(0, [empty] * len(lengths), lengths)
+    windows = None if plan.windows is None else empty
+    returned = returns.columns(bindings) if returns else {}
+    return QueryMatches(plan.query, bindings, empty, empty, empty, returned, windows)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastcep.errors import ValidationError
+from fastcep.events import Schema
+from fastcep.events.schema import difference
 from fastcep.query import ast, with_attributes
 
-__all__ = ["Buildable", "built_queries"]
+__all__ = ["Buildable", "built_queries", "check_query", "warn_unbounded"]
 
 
 class Buildable(Protocol):
@@ -23,7 +25,7 @@ class Buildable(Protocol):
 def built_queries(
     queries: ast.Query | Buildable | Sequence[ast.Query | Buildable], attributes: bool
 ) -> list[ast.Query]:
-    """Build the queries of an engine, which calls this; warns about those whose state grows without end.
+    """Build the queries of an engine, in order.
 
     Parameters
     ----------
@@ -38,22 +40,38 @@ def built_queries(
         If there is none, if one is no query, or if they disagree on the schema or share a name.
     """
     items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
-    built = [with_attributes(_built(item)) if attributes else _built(item) for item in items]
+    built: list[ast.Query] = []
+    for item in items:
+        built.append(check_query(item, attributes, built))
     if not built:
         raise ValidationError("an engine needs at least one query")
-    first, names = built[0], [query.name for query in built]
-    for query in built:
-        if query.schema != first.schema:
-            raise ValidationError(f"query {query.name!r} has another schema than {first.name!r}; use one engine each")
-        if names.count(query.name) > 1:
-            raise ValidationError(f"two queries are named {query.name!r}; give each its own name")
-        if isinstance(query.window, ast.Unbounded):
-            warnings.warn(
-                f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
-                UserWarning,
-                stacklevel=3,  # whoever makes the engine
-            )
     return built
+
+
+def check_query(item: object, attributes: bool, others: Sequence[ast.Query], schema: Schema | None = None) -> ast.Query:
+    """Build a query that is to run beside others, over the engine's schema; the same parameters and errors."""
+    query = _built(item)
+    query = with_attributes(query) if attributes else query
+    wanted = others[0].schema if schema is None and others else schema
+    if wanted is not None and query.schema != wanted:
+        whose = f"than {others[0].name!r}" if others else "than the engine"
+        raise ValidationError(
+            f"query {query.name!r} has another schema {whose}: {difference(query.schema, wanted)}; "
+            "use one engine each, or parse it with the same schema"
+        )
+    if any(query.name == other.name for other in others):
+        raise ValidationError(f"two queries are named {query.name!r}; give each its own name")
+    return query
+
+
+def warn_unbounded(query: ast.Query) -> None:
+    """Warn whoever called the engine of a query whose state grows without end."""
+    if isinstance(query.window, ast.Unbounded):
+        warnings.warn(
+            f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _built(item: object) -> ast.Query:

@@ -68,7 +68,7 @@ class Returns:
         self.query = query
         self.ring = ring
         self.strings = strings
-        self.type_codes = np.array([strings.intern(name) for name in query.schema.type_names], np.int64)
+        self.type_codes = np.array([link(name) for name in query.schema.type_names], np.int64)
         self.link = link
         self.translate = Translator(query)
         self._compiled: dict[Op, _Expression] = {}

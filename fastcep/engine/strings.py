@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from fastcep._core.match import Matcher
 from fastcep.engine.reorder import Reorderer
-from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.engine.running import Queries
+from fastcep.events import EventBatch, Schema, StringTable
 
 __all__ = ["UnusedStrings"]
 
@@ -22,15 +20,14 @@ class UnusedStrings:
     Parameters
     ----------
     strings
-        The engine's strings; those in it now, which the queries name, are kept for good.
-    schema, kept
-        Of the events, and which of its columns the ring keeps.
+        The engine's strings.
+    schema
+        Of the events.
     """
 
-    def __init__(self, strings: StringTable, schema: Schema, kept: Sequence[int]) -> None:
+    def __init__(self, strings: StringTable, schema: Schema) -> None:
         self._strings = strings
-        self._columns = [column for column in kept if schema.columns[column].dtype == "string"]
-        self._literals = len(strings)
+        self._columns = [at for at, column in enumerate(schema.columns) if column.dtype == "string"]
         self._due = _STRINGS
 
     @property
@@ -38,24 +35,20 @@ class UnusedStrings:
         """Whether there are enough strings to look through them."""
         return len(self._strings) > self._due
 
-    def forget(
-        self,
-        matchers: Sequence[Matcher],
-        ring: EventRing | None,
-        order: Reorderer | None,
-        batch: EventBatch | None = None,
-    ) -> None:
-        """Free the codes that no partial match, no event in the ring, held back or in ``batch``, no literal holds."""
+    def forget(self, queries: Queries, order: Reorderer | None, batch: EventBatch | None = None) -> None:
+        """Free the codes that no query, no partial match, no event in the ring, held back or in ``batch`` holds."""
         marks = np.zeros(self._strings.limit, np.uint8)
-        marks[: self._literals] = 1
         if batch is not None:
             batch.mark_codes(marks)
         if order is not None:
             order.mark_codes(marks)
-        for matcher in matchers:
-            matcher.mark_codes(marks)
+        for item in queries:
+            marks[list(item.link.codes)] = 1
+            for matcher in (item.matcher, *(item.windows.matchers if item.windows is not None else ())):
+                matcher.mark_codes(marks)
+        ring = queries.ring
         if ring is not None:
-            for column in self._columns:
+            for column in ring.columns.intersection(self._columns):
                 codes, nulls = ring.take(column, np.arange(ring.head, ring.tail))
                 marks[codes if nulls is None else codes[nulls == 0]] = 1
         self._strings.reclaim(np.flatnonzero(marks))

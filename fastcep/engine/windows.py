@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep._core.batch import Batch
 from fastcep._core.match import Matcher
 from fastcep.events import EventBatch
 from fastcep.plan import Plan
@@ -33,34 +34,50 @@ class WindowBounds:
         """Those of the small plans."""
         return [matcher for matcher in (self._opening, self._pairs, self._closers) if matcher is not None]
 
-    def find(self, batch: EventBatch, position: int, ring: Any) -> tuple[Ints, Ints, Ints, Ints]:
-        """Find what a batch opens and closes, see ``Matcher.process``; its first event has arrival ``position``.
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the small matchers hold."""
+        return sum(matcher.nbytes for matcher in self.matchers)
 
-        A window that is closed by -1 is every window that is open.
-        """
-        opens = self._opens(batch, position, ring)
+    def set_limit(self, limit: int) -> None:
+        """Let each small matcher hold so many bytes."""
+        for matcher in self.matchers:
+            matcher.set_limit(limit)
+
+    def sweep(self, time: int, position: int, ring: Any) -> None:
+        """Give back the memory of what has passed."""
+        for matcher in self.matchers:
+            matcher.advance(time, position, ring)
+
+    def find(self, events: Batch, ring: Any) -> tuple[Ints, Ints, Ints, Ints]:
+        """Find what a batch opens and closes, see ``Matcher.use_bounds``."""
+        batch: EventBatch = events.source
+        position: int = events.position
+        opens = self._opens(events, ring)
         ids = position + opens if batch.sequence is None else batch.sequence[opens]
         closes, closed = _NONE, _NONE
         if self._pairs is not None:
-            closed, closes = _run(self._pairs, batch, position, ring)
+            closed, closes = _run(self._pairs, events, ring)
         elif self._closers is not None:
-            (closes,) = _run(self._closers, batch, position, ring)
+            (closes,) = _run(self._closers, events, ring)
             closed = np.full(len(closes), -1)
         return opens, ids, closes - position, closed
 
-    def _opens(self, batch: EventBatch, position: int, ring: Any) -> Ints:
+    def _opens(self, events: Batch, ring: Any) -> Ints:
+        batch: EventBatch = events.source
         if self._opening is not None:
-            (opens,) = _run(self._opening, batch, position, ring)
-            return opens - position
+            (opens,) = _run(self._opening, events, ring)
+            return opens - events.position
         if self._plan.every_events:
-            return np.arange(-position % self._plan.every_events, len(batch), self._plan.every_events, np.int64)
+            return np.arange(-events.position % self._plan.every_events, len(batch), self._plan.every_events, np.int64)
         slides = batch.time // self._plan.every_time
         before = np.concatenate([slides[:1] - 1 if self._slide is None else [self._slide], slides[:-1]])
         self._slide = int(slides[-1])
         return np.flatnonzero(slides != before)
 
 
-def _run(matcher: Matcher, batch: EventBatch, position: int, ring: Any) -> list[Ints]:
-    matcher.process(batch, position, ring)
+def _run(matcher: Matcher, events: Batch, ring: Any) -> list[Ints]:
+    if matcher.process(events, ring) < len(events.source):
+        raise MemoryError("no memory for the explicit windows that are open; all of them were closed")
     values: list[Ints] = matcher.take_output()[0]
     return values

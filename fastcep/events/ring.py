@@ -28,27 +28,47 @@ class EventRing:
         Schema of the batches.
     capacity
         Events that fit before the first doubling; rounded up to a power of two.
+    start
+        The position that the first event gets.
     """
 
     __slots__ = ("_has_nulls", "_head", "_nulls", "_schema", "_tail", "_values")
 
-    def __init__(self, columns: Sequence[int], schema: Schema, capacity: int = 1024) -> None:
+    def __init__(self, columns: Sequence[int], schema: Schema, capacity: int = 1024, *, start: int = 0) -> None:
         slots = _slots(capacity)
         self._schema = schema
-        self._head = 0
-        self._tail = 0
+        self._head = start
+        self._tail = start
         self._values: dict[str | int, npt.NDArray[Any]] = {
             name: np.zeros(slots, dtype=dtype) for name, dtype in _BUILTINS.items()
         }
         for column in columns:
-            dtype = np.float64 if schema.columns[column].dtype == "float64" else np.int64
-            self._values[column] = np.zeros(slots, dtype=dtype)
+            self._values[column] = self._zeros(column, slots)
         # Built-in attributes are never null: they share one buffer of zeros.
         none = np.zeros(slots, dtype=np.uint8)
         self._nulls: dict[str | int, npt.NDArray[np.uint8]] = {
             key: none if isinstance(key, str) else np.zeros(slots, dtype=np.uint8) for key in self._values
         }
         self._has_nulls: set[str | int] = set()
+
+    def _zeros(self, column: int, slots: int) -> npt.NDArray[Any]:
+        return np.zeros(slots, dtype=np.float64 if self._schema.columns[column].dtype == "float64" else np.int64)
+
+    def keep(self, columns: Sequence[int]) -> None:
+        """Keep these attributes from the next event on, and no others; of events before, new ones are null."""
+        values = {key: buffer for key, buffer in self._values.items() if isinstance(key, str) or key in columns}
+        nulls = {key: self._nulls[key] for key in values}
+        for column in columns:
+            if column not in values:
+                values[column] = self._zeros(column, self.capacity)
+                nulls[column] = np.ones(self.capacity, dtype=np.uint8)
+        self._has_nulls = {key for key in values if key in self._has_nulls or key not in self._values}
+        self._values, self._nulls = values, nulls
+
+    @property
+    def columns(self) -> set[int]:
+        """The attributes that are kept, as indices into the schema's columns."""
+        return {column for column in self._values if not isinstance(column, str)}
 
     @property
     def head(self) -> int:
@@ -182,9 +202,10 @@ class EventRing:
             larger[new] = buffer[old]
             return larger
 
-        self._values = {key: moved(buffer) for key, buffer in self._values.items()}
+        values = {key: moved(buffer) for key, buffer in self._values.items()}
         none = np.zeros(capacity, dtype=np.uint8)
-        self._nulls = {key: none if isinstance(key, str) else moved(b) for key, b in self._nulls.items()}
+        nulls = {key: none if isinstance(key, str) else moved(b) for key, b in self._nulls.items()}
+        self._values, self._nulls = values, nulls  # both or none: there may be no memory
 
 
 def _slots(capacity: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from fastcep.errors import SchemaError
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 
-__all__ = ["Column", "Schema", "TypeHandle", "suggestion"]
+__all__ = ["Column", "Schema", "TypeHandle", "difference", "suggestion"]
 
 DTYPES = ("int64", "float64", "bool", "string")
 _MAX_TYPES = 2**16 - 1  # type ids are uint16
@@ -264,6 +264,29 @@ class Schema:
         defaults = {"time": "ts", "time_unit": "ns", "other_types": "error", "sources": {}, "header": True}
         shown = "".join(f", {k}={v!r}" for k, v in self._options().items() if v != defaults.get(k))
         return f"Schema({ {name: dict(of) for name, of in self._types.items()}!r}{shown})"
+
+
+def difference(found: Schema, expected: Schema) -> str:
+    """Tell how two schemas differ: by a type, an attribute or an option, the first there is."""
+    if found.type_names != expected.type_names:
+        names, wanted = found.type_names, expected.type_names
+        missing = [name for name in wanted if name not in names]
+        surplus = [name for name in names if name not in wanted]
+        parts = [f"{what} {', '.join(map(repr, of))}" for what, of in (("no type", missing), ("a type", surplus)) if of]
+        return "it has " + " and ".join(parts) if parts else f"its types come in the order {', '.join(names)}"
+    for name in expected.type_names:
+        has, wants = found.attributes(name), expected.attributes(name)
+        for attribute in (*wants, *has):
+            if has.get(attribute) != wants.get(attribute):
+                this, that = (of.get(attribute, "not there") for of in (has, wants))
+                return f"{name}.{attribute} is {this}, expected {that}"
+        if tuple(has) != tuple(wants):
+            return f"the attributes of {name} come in the order {', '.join(has)}"
+    options = found._options()
+    for option, value in expected._options().items():
+        if options[option] != value:
+            return f"{option} is {options[option]!r}, expected {value!r}"
+    return "its columns differ"
 
 
 def suggestion(name: object, options: Iterable[object]) -> str:

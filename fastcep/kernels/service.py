@@ -44,30 +44,46 @@ class Kernels:
     that cannot be used is warned about once.
     """
 
-    def __init__(self, users: Sequence[User]) -> None:
-        self._users = users
-        self._tasks: dict[str, list[Task]] = {}
-        self._total = self._failed = self._used = 0
+    def __init__(self, users: Sequence[User] = ()) -> None:
+        self._users: Sequence[User] = ()
+        self._tasks: dict[Task, str] = {}
+        self._sharing: dict[str, list[Task]] = {}
         self._missing: set[str] = set()
         self._ready: dict[Task, int] = {}
+        self._used: set[Task] = set()
+        self._failed: dict[Task, str] = {}
         self._seen = -1
-        self._submitted = False
+        self._submitted: set[str] = set()
         self._off = "" if _wanted() else "FASTCEP_JIT=0"
-        self._errors: set[str] = set()
-        tasks = list(dict.fromkeys(task for user in users for task in user.tasks))
+        self._cache: Cache | None = None
+        self._total = 0
+        self.use(users)
+
+    def use(self, users: Sequence[User]) -> None:
+        """Serve these from now on, and no others; those that are served already keep what they have."""
+        self._users = users
+        tasks = dict.fromkeys(task for user in users for task in user.tasks)
         self._total = len(tasks)
         if self._off or not tasks:
+            self._tasks, self._sharing, self._missing = {}, {}, set()
             return
+        self._failed = {task: reason for task, reason in self._failed.items() if task in tasks}
+        self._used &= tasks.keys()
         try:
-            sources = self._generate(tasks)
-            self._cache = Cache(default_folder())
+            sources = self._generate([task for task in tasks if task not in self._tasks and task not in self._failed])
+            self._cache = self._cache or Cache(default_folder())
         except CacheError as error:
             self._turn_off(str(error), warn=True)
             return
         except (PackageNotFoundError, ImportError, OSError) as error:
             self._turn_off(f"LLVM cannot be used: {error}", warn=True)
             return
-        self._missing = set(self._tasks)
+        self._tasks = {task: key for task, key in self._tasks.items() if task in tasks}
+        self._sharing = {}
+        for task, key in self._tasks.items():
+            self._sharing.setdefault(key, []).append(task)
+        # New users may have programs that others run already: what is loaded goes to all once more.
+        self._missing = {key for task, key in self._tasks.items() if task not in self._failed}
         self._take()
         missing = {key: sources[key] for key in sources if key in self._missing}
         if missing:
@@ -75,22 +91,21 @@ class Kernels:
             if reason is not None:
                 self._turn_off(reason, warn=False)
             else:
-                self._submitted = True
+                self._submitted |= missing.keys()
                 BACKGROUND.submit(self._cache.folder, missing)
         self.swap()
 
     def _generate(self, tasks: Iterable[Task]) -> dict[str, str]:
         sources = {}
-        for program, role in tasks:
+        for task in tasks:
             try:
-                source = generate(program, role)
+                source = generate(*task)
             except NotImplementedError as error:
-                self._errors.add(f"not generated: {error}")
-                self._failed += 1
+                self._failed[task] = f"not generated: {error}"
                 continue
             key = key_of(source)
             sources[key] = source
-            self._tasks.setdefault(key, []).append((program, role))
+            self._tasks[task] = key
         return sources
 
     def _turn_off(self, reason: str, *, warn: bool) -> None:
@@ -110,11 +125,12 @@ class Kernels:
         if self._ready:
             for user in self._users:
                 user.use_kernels(self._ready)
-            self._used += len(self._ready)
+            self._used.update(self._ready)
             self._ready = {}
 
     def _take(self) -> None:
         """Load what the cache has of the missing kernels."""
+        assert self._cache is not None
         found, addresses = {}, {}
         for key in sorted(self._missing):
             if (address := loaded(key)) is not None:
@@ -125,7 +141,7 @@ class Kernels:
                 self._fail(key, entry.error)
             elif entry is not None:
                 found[key] = (entry.symbol, entry.code)
-            elif self._submitted and key in BACKGROUND.finished:
+            elif key in self._submitted and key in BACKGROUND.finished:
                 self._fail(key, "its file has gone from the cache")
         try:
             addresses |= load(found)
@@ -133,14 +149,13 @@ class Kernels:
             for key in found:
                 self._fail(key, f"cannot load: {error}")
         for key, address in addresses.items():
-            self._ready.update(dict.fromkeys(self._tasks[key], address))
+            self._ready.update(dict.fromkeys(self._sharing[key], address))
         self._missing -= set(addresses)
         if BACKGROUND.trouble:
             _warn(BACKGROUND.trouble)
 
     def _fail(self, key: str, reason: str) -> None:
-        self._failed += len(self._tasks[key])
-        self._errors.add(reason)
+        self._failed.update(dict.fromkeys(self._sharing[key], reason))
         self._missing.discard(key)
 
     def wait(self, nanoseconds: int) -> bool:
@@ -150,19 +165,19 @@ class Kernels:
         while self._missing and time.monotonic_ns() < end:
             time.sleep(0.005)
             self.swap()
-        return self._used == self._total
+        return len(self._used) == self._total
 
     def metrics(self) -> dict[str, Any]:
         """``total`` programs, how many are ``generated`` code in use, ``pending`` and ``failed``, and ``reason`` if any
         is not generated for good (None otherwise).
         """
-        pending = sum(len(self._tasks[key]) for key in self._missing)
-        reasons = sorted({self._off, *self._errors} - {""})
+        pending = sum(len(self._sharing[key]) for key in self._missing)
+        reasons = sorted({self._off, *self._failed.values()} - {""})
         return {
             "total": self._total,
-            "generated": self._used,
+            "generated": len(self._used),
             "pending": pending,
-            "failed": self._failed,
+            "failed": len(self._failed),
             "reason": "; ".join(reasons) or None,
         }
 

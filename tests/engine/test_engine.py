@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
+from fastcep._core.batch import Batch
 from fastcep._core.match import Matcher
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan import make_plan
@@ -441,7 +442,7 @@ def test_metrics_of_a_hand_example() -> None:
         "function_errors",
         "watermark", "held_events", "late_events", "late_waiting", "memory_bytes", "kernels",
         "memory_limit", "memory_by_query", "dropped_partial_matches", "bytes_per_key", "bytes_per_row",
-        "bytes_per_event",
+        "bytes_per_event", "queries",
     }  # fmt: skip
     assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
     assert state["matches_by_query"] == {"query": 2}
@@ -487,7 +488,7 @@ def test_plans_are_pickled() -> None:
     pair = pickle.loads(pickle.dumps(make_plan(fc.parse(PAIR, SCHEMA))))
     strings = StringTable()
     matcher = Matcher(pair, strings.intern)
-    matcher.process(EventBatch.from_data(SCHEMA, DATA, strings), 0, None)
+    matcher.process(Batch(EventBatch.from_data(SCHEMA, DATA, strings), 0), None)
     values, lengths, detected, times, counts, _ = matcher.take_output()
     assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
     assert lengths == [None, None]

@@ -49,7 +49,7 @@ def test_counts_and_repr() -> None:
 def test_query_by_name() -> None:
     matches = found(DATA)
     assert matches.query("q").to_arrow().equals(matches.to_arrow())
-    with pytest.raises(fc.ValidationError, match="no query named 'r'; the engine runs 'q'"):
+    with pytest.raises(fc.ValidationError, match="no query named 'r' in the engine; there is 'q'"):
         matches.query("r")
 
 

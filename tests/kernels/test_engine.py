@@ -94,7 +94,7 @@ def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) 
         swapped = fc.Engine(query)
         before, _ = result(swapped, query, cut[:4], last=False)
         monkeypatch.setenv("FASTCEP_JIT", "1")
-        swapped._kernels = Kernels(swapped._kernels._users)
+        swapped._queries.kernels = Kernels(swapped._queries.kernels._users)
         assert swapped.metrics()["kernels"]["generated"] == swapped.metrics()["kernels"]["total"] > 0
         after, count = result(swapped, query, cut[4:])
         monkeypatch.setenv("FASTCEP_JIT", "0")

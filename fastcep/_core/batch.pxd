@@ -1,0 +1,17 @@
+# The events of a batch as C arrays. See batch.pyx.
+from libc.stdint cimport int64_t, uint8_t, uint16_t
+
+
+cdef struct Events:
+    const int64_t* time
+    const uint16_t* types
+    const int64_t* sequence  # or NULL: the positions
+    const int64_t** data     # per column of the schema
+    const uint8_t** null     # the same, or NULL
+    Py_ssize_t size
+    int64_t position         # of the first event, in the engine's stream
+
+
+cdef class Batch:
+    cdef Events events
+    cdef readonly object source

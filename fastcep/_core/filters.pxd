@@ -1,0 +1,56 @@
+# Which events a variable may be bound to, found once for all queries. See filters.pyx.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from fastcep._core.batch cimport Events
+from fastcep._core.predicate cimport CHUNK, Code, Input, Machine
+
+
+cdef struct Passed:          # the events of a slice that pass a filter
+    int32_t* found           # their numbers in the batch, ascending; behind them INT32_MAX
+    int64_t size
+
+
+cdef struct Screen:
+    Passed passed
+    int64_t capacity
+    int types                # number of the rows by type that it looks at
+    bint has_program
+    Code program
+    int32_t* sources         # per input: column of the schema or built-in
+    int64_t arithmetic_nulls
+    int64_t function_errors
+
+
+cdef struct TypeRows:        # the events of a chunk that are of certain types
+    uint8_t* takes           # per type id
+    int32_t rows[CHUNK]
+    int n
+
+
+cdef class Filter:
+    cdef readonly object key
+    cdef readonly object program
+    cdef int uses
+    cdef Screen screen
+
+
+cdef class Filters:
+    cdef dict _known
+    cdef list _type_sets
+    cdef int n_filters, n_sets, n_types
+    cdef tuple _type_names
+    cdef Screen** screens
+    cdef TypeRows* sets
+    cdef Machine* vm
+    cdef Input* inputs
+    cdef int64_t* codes      # per type id: string code of its name
+    cdef int64_t* numbers    # scratch: built-in columns of a chunk
+    cdef int64_t* types
+    cdef bint reads_number, reads_type
+
+    cdef void _free_tables(self) noexcept
+    cdef Filter _filter(self, plan, int member, intern)
+    cdef int _list(self) except -1
+    cdef bint _reserve(self, int64_t events) noexcept
+    cdef void _chunk(self, const Events* events, Py_ssize_t base, int m) noexcept nogil
+    cdef void _point(self, const Screen* screen, const Events* events, Py_ssize_t base) noexcept nogil

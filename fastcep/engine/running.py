@@ -1,0 +1,281 @@
+"""The queries that an engine runs: what belongs to one of them, and what they do together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fastcep._core.batch import Batch
+from fastcep._core.filters import Filter, Filters
+from fastcep._core.match import Matcher
+from fastcep.engine.faults import Faults
+from fastcep.engine.link import Linker
+from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
+from fastcep.engine.output import no_matches, take_matches
+from fastcep.engine.returns import Returns
+from fastcep.engine.windows import WindowBounds
+from fastcep.errors import ValidationError
+from fastcep.events import EventBatch, EventRing, Schema, StringTable
+from fastcep.kernels import Kernels
+from fastcep.plan import Plan, make_plan
+from fastcep.query import ast
+
+__all__ = ["Queries", "Running"]
+
+#: Events that all queries go over before the next ones: the shared lists of relevant events stay this small.
+_SLICE = 1 << 15
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A query, its plan, its state.
+
+    Attributes
+    ----------
+    since
+        Position of the first event that it sees.
+    empty
+        Bytes that it holds without any event.
+    nothing
+        Its matches of a call that found none.
+    windows
+        Finds what opens and closes explicit windows; None without.
+    filters
+        Those that it shares with other queries; None while it is alone.
+    """
+
+    plan: Plan
+    link: Linker
+    matcher: Matcher
+    since: int
+    empty: int
+    returns: Returns | None = None
+    nothing: QueryMatches | None = None
+    windows: WindowBounds | None = None
+    filters: list[Filter] | None = None
+
+    @property
+    def query(self) -> ast.Query:
+        """The query."""
+        return self.plan.query
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.plan.query.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return int(self.matcher.nbytes) + (0 if self.windows is None else self.windows.nbytes)
+
+    @property
+    def defers(self) -> bool:
+        """Whether it has matches that wait for time."""
+        return any(state.deferred for state in self.plan.states)
+
+
+class Queries:
+    """The queries of an engine, in order, and what is kept for all of them together.
+
+    Parameters
+    ----------
+    schema
+        Theirs.
+    strings
+        The engine's.
+    numbered
+        Whether events have other sequence numbers than their positions: then the ring keeps those.
+
+    Attributes
+    ----------
+    running
+        The queries; another tuple whenever they change.
+    ring
+        The recent events, if anything reads them.
+    kernels
+        The generated kernels.
+    defers
+        Whether matches of any query wait for time.
+    """
+
+    def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool) -> None:
+        self.running: tuple[Running, ...] = ()
+        self.ring: EventRing | None = None
+        self.kernels = Kernels()
+        self.defers = False
+        self._schema = schema
+        self._strings = strings
+        self._numbered = numbered
+        self._filters = Filters(schema.type_names)
+        self._layout = Layout(())
+
+    def __len__(self) -> int:
+        return len(self.running)
+
+    def __iter__(self) -> Iterator[Running]:
+        return iter(self.running)
+
+    def __getitem__(self, name: str) -> Running:
+        for item in self.running:
+            if item.name == name:
+                return item
+        raise ValidationError(no_query(name, [item.name for item in self.running]))
+
+    # ------------------------------------------------------------- which there are
+
+    def prepare(self, query: ast.Query, position: int) -> Running:
+        """Make a query ready to run from ``position`` on; nothing is changed."""
+        link = Linker(self._strings)
+        link.prepare(query)
+        plan = make_plan(query)
+        matcher = Matcher(plan, link)
+        windows = None if plan.windows is None else WindowBounds(plan, link)
+        running = Running(plan, link, matcher, position, 0, windows=windows)
+        running.empty = running.nbytes
+        return running
+
+    def use(self, running: Sequence[Running], position: int) -> None:
+        """Run these from now on, at ``position``; those that are there already go on as they are."""
+        gone = [item for item in self.running if item not in running]
+        self._keep_events(running, position)
+        for item in running:
+            if item.query.returns and item.returns is None:
+                assert self.ring is not None
+                item.returns = Returns(item.query, self.ring, self._strings, item.link)
+            if item.nothing is None:
+                item.nothing = no_matches(item.plan, item.returns)
+        self._share(running, gone)
+        self.running = tuple(running)
+        self._layout = Layout([item.nothing for item in running if item.nothing is not None])
+        self.defers = any(item.defers for item in running)
+        returns = [item.returns for item in running if item.returns is not None]
+        self.kernels.use([*(item.matcher for item in running), *returns, self._filters])
+
+    def _keep_events(self, running: Sequence[Running], position: int) -> None:
+        """Let the ring keep, from now on, what these queries read."""
+        kept = sorted({column for item in running for column in item.plan.ring_columns if column >= 0})
+        if not (self._numbered or any(item.plan.ring_columns or item.query.returns for item in running)):
+            self.ring = None
+        elif self.ring is None:
+            self.ring = EventRing(kept, self._schema, start=position)
+        else:
+            self.ring.keep(kept)
+
+    def _share(self, running: Sequence[Running], gone: Sequence[Running]) -> None:
+        """Let several queries share their filters; one alone is faster with its own."""
+        for item in [*gone, *(running if len(running) == 1 else ())]:
+            if item.filters is not None:
+                self._filters.release(item.filters)
+                item.filters = None
+                item.matcher.share(None)
+        for item in running if len(running) > 1 else ():
+            if item.filters is None:
+                item.filters = self._filters.of_plan(item.plan, item.link)
+                item.matcher.share(item.filters)
+
+    # ----------------------------------------------------------------------- events
+
+    def match(self, batch: EventBatch, position: int, faults: Faults) -> None:
+        """Run all queries over a batch whose first event has this position; one that fails does not stop the others."""
+        events = Batch(batch, position)
+        count = len(batch)
+        going = [item for item in self.running if self._bound(item, events, faults)]
+        if len(self.running) == 1:
+            for item in going:
+                self._run(item, events, 0, count, False, faults)
+            return
+        for first in range(0, count, _SLICE):
+            last = min(first + _SLICE, count)
+            shared = self._filters.run(events, first, last)
+            going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+
+    def _bound(self, item: Running, events: Batch, faults: Faults) -> bool:
+        """Tell a query what opens and closes its explicit windows; returns whether it can go on."""
+        if item.windows is not None:
+            try:
+                item.matcher.use_bounds(*item.windows.find(events, self.ring))
+            except Exception as error:
+                item.matcher.drop(events.last_time)
+                item.matcher.forget_windows()
+                faults.failed(item.name, error)
+                return False
+        return True
+
+    def _run(self, item: Running, events: Batch, first: int, last: int, shared: bool, faults: Faults) -> bool:
+        """Run one query; returns whether it took all the events."""
+        matcher = item.matcher
+        lost = matcher.lost
+        try:
+            taken = matcher.process(events, self.ring, first, last, shared)
+        except Exception as error:
+            matcher.drop(events.last_time)
+            faults.failed(item.name, error)
+            return False
+        if taken < last:
+            faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
+        return taken == last
+
+    def decide(self, clock: int | None, position: int, faults: Faults, *, complete: bool) -> None:
+        """Decide the matches that wait for a time before ``clock``; if the stream is complete, all."""
+        for item in self.running:
+            if item.defers and (complete or clock is not None):
+                self.decide_one(item, None if complete else clock, position, faults)
+
+    def decide_one(self, item: Running, clock: int | None, position: int, faults: Faults) -> None:
+        """Decide what waits in one query, up to ``clock``; None ends the stream for it."""
+        matcher, lost = item.matcher, item.matcher.lost
+        done = matcher.finish(self.ring) if clock is None else matcher.advance(clock, position, self.ring)
+        if not done:
+            faults.gave_up(item.name, position, matcher.lost - lost, limited=matcher.refused)
+
+    def found(self, faults: Faults) -> Matches:
+        """Take what all queries have found."""
+        return Matches([self.found_by(item, faults) for item in self.running], self._layout)
+
+    def found_by(self, item: Running, faults: Faults) -> QueryMatches:
+        """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
+        assert item.nothing is not None
+        if not item.matcher.found:
+            return item.nothing
+        try:
+            return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
+        except Exception as error:
+            faults.failed(item.name, error)
+            with suppress(Exception):
+                item.matcher.take_output()  # what is left of it must not come with the next call
+            return item.nothing
+
+    def oldest(self, position: int) -> int:
+        """Position before which no live partial match needs an event."""
+        needed = [item.matcher.first_needed for item in self.running]
+        return min((at for at in needed if at is not None), default=position)
+
+    def sweep(self, time: int, position: int) -> None:
+        """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
+        for item in self.running:
+            item.matcher.advance(time, position, self.ring)
+            if item.windows is not None:
+                item.windows.sweep(time, position, self.ring)
+        if self.ring is not None:
+            self.ring.reclaim(self.oldest(position))
+
+    def end(self, position: int) -> None:
+        """Drop all state."""
+        for item in self.running:
+            item.matcher.clear()  # so that nothing is decided any more
+            item.matcher.finish(self.ring)
+        if self.ring is not None:
+            self.ring.reclaim(position)
+
+    # ----------------------------------------------------------------------- memory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held for all of them: events, lists of relevant events."""
+        return self._filters.nbytes + (0 if self.ring is None else self.ring.nbytes)
+
+    def more_lists(self, events: int) -> int:
+        """Bytes by which those lists grow in a batch of so many events."""
+        return self._filters.bytes_with(min(events, _SLICE)) - self._filters.nbytes

@@ -1,0 +1,142 @@
+"""What is behind an engine's calls: the stream so far, the queries, and one batch after the other through both.
+
+A batch is validated whole before any of it is taken; its events are numbered, what later reads need goes into the event
+ring, and each query's compiled matcher runs over it without the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+from fastcep.engine.matches import Matches
+from fastcep.engine.memory import MemoryLimit
+from fastcep.engine.metrics import shared_bytes
+from fastcep.engine.reorder import Reorderer
+from fastcep.engine.running import Queries, Running
+from fastcep.engine.strings import UnusedStrings
+from fastcep.errors import ValidationError
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.units import INT64_MIN
+from fastcep.query import ast
+
+__all__ = ["Stream"]
+
+
+class Stream:
+    """The inner side of an engine.
+
+    Parameters
+    ----------
+    queries
+        One or more, over one schema.
+    attributes
+        Whether they return all attributes; for queries that come later.
+    reorder
+        Puts events in order; None: they must be.
+    memory
+        The limit.
+    """
+
+    def __init__(
+        self, queries: Sequence[ast.Query], attributes: bool, reorder: Reorderer | None, memory: MemoryLimit
+    ) -> None:
+        self._schema: Schema = queries[0].schema
+        self._attributes = attributes
+        self._reorder = reorder
+        self._memory = memory
+        self._faults = memory.faults
+        self._strings = StringTable()
+        numbered = self._schema.sequence is not None or reorder is not None
+        self._queries = Queries(self._schema, self._strings, numbered=numbered)
+        self._unused = UnusedStrings(self._strings, self._schema)
+        self._position = 0
+        self._time: int | None = None
+        self._sequence: int | None = None
+        self._ended = False
+        self._busy = Lock()
+        self._run([self._queries.prepare(query, 0) for query in queries])
+
+    @contextmanager
+    def _alone(self, *, ended: bool = False) -> Iterator[None]:
+        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
+        if not self._busy.acquire(blocking=False):
+            raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
+        try:
+            if self._ended and not ended:
+                raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
+            yield
+        finally:
+            self._busy.release()
+
+    def _run(self, running: Sequence[Running]) -> None:
+        """Run these queries from now on."""
+        self._memory.check_queries(running, self._shared())
+        self._queries.use(running, self._position)
+        self._memory.hold(running)
+
+    def _stop(self, old: Running, rest: Sequence[Running], complete: bool) -> Matches:
+        """Run the rest, without one of the queries; give the matches that it has left."""
+        self._memory.check_queries(rest, self._shared())
+        if complete:
+            self._queries.decide_one(old, None, self._position, self._faults)
+        found = Matches([self._queries.found_by(old, self._faults)])
+        self._run(rest)
+        return self._faults.settle(found)
+
+    def _asked(self) -> list[ast.Query]:
+        return [item.query for item in self._queries]
+
+    def _shared(self, events: int = 0) -> int:
+        """Bytes that are held for all queries together, in a batch of so many events."""
+        return shared_bytes(self._queries, self._strings, self._reorder) + self._queries.more_lists(events)
+
+    def _beside(self, batch: EventBatch, held: int) -> int:
+        """Bytes held beside the ring and the partial matches, when the batch has been taken, and ``held`` events."""
+        kept = 0 if self._reorder is None else batch.nbytes
+        ring = 0 if self._queries.ring is None else self._queries.ring.nbytes
+        return self._shared(len(batch) + held) - ring + kept
+
+    def _take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
+        """Match the events that are next in the stream, if there are any."""
+        queries = self._queries
+        queries.kernels.swap()
+        if batch is None:  # what is held back has grown
+            self._memory.divide(queries, self._shared(), self._position)
+        elif len(batch):
+            self._match(batch)
+        if queries.defers:
+            clock = self._watermark()
+            if self._ended and self._time is not None:
+                clock = self._time if clock is None else max(clock, self._time)
+            queries.decide(clock, self._position, self._faults, complete=complete)
+        found = queries.found(self._faults)
+        if self._unused.due:
+            self._forget_strings()
+        return self._faults.settle(found)
+
+    def _match(self, batch: EventBatch) -> None:
+        queries, position = self._queries, self._position
+        if queries.ring is not None:
+            other = self._shared(len(batch)) - queries.ring.nbytes
+            self._memory.make_room(queries, len(batch), other, position)
+            queries.ring.append(batch)
+        self._memory.divide(queries, self._shared(len(batch)), position)
+        queries.match(batch, position, self._faults)
+        self._position += len(batch)
+        self._time = int(batch.time[-1])
+        if batch.sequence is not None:
+            self._sequence = int(batch.sequence[-1])
+
+    def _watermark(self) -> int | None:
+        """The time that no later event is taken from before; None at first."""
+        if self._reorder is None:
+            return self._time
+        return None if self._reorder.watermark == INT64_MIN else self._reorder.watermark
+
+    def _forget_strings(self, batch: EventBatch | None = None) -> None:
+        """Free the texts that nothing holds, not ``batch`` either."""
+        if self._time is not None:
+            self._queries.sweep(self._time, self._position)
+        self._unused.forget(self._queries, self._reorder, batch)
