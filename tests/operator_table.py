@@ -50,7 +50,7 @@ ERRORS = {
 }
 NOTES = [
     "At the beginning or the end of a `SEQ` (everything on one side of it may be left out) only if that `SEQ` is the "
-    "whole pattern and the window is `WITHIN t`.",
+    "whole pattern and the window is `WITHIN t` or `WINDOW`.",
     "Not `T* x[]`, `T{0,n} x[]` and groups that may be left out: see the reason of `T? x`.",
 ]
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import clause_table
 import pytest
 
 from fastcep.errors import ParseError
 from fastcep.events import Schema
-from fastcep.query import parse
+from fastcep.query import ast, parse, to_text
+from fastcep.query.check import check
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:
@@ -297,3 +303,18 @@ def test_slips_in_patterns(pattern: str, hint: str, marked: str, schema: Schema)
 )  # fmt: skip
 def test_order_of_clauses(text: str, message: str, marked: str, schema: Schema) -> None:
     assert refuse(f"PATTERN SEQ(A a) {text}", schema) == (message, marked)
+
+
+def test_the_page_has_the_table_of_clauses() -> None:
+    assert Path(clause_table.PAGE).read_text(encoding="utf-8") == clause_table.page()
+
+
+def test_clauses_combine_with_each_other(schema: Schema) -> None:
+    """Each pair, and all at once."""
+    pairs = itertools.product(ast.STRATEGIES, ast.SELECTIONS, ast.CONSUMPTIONS, (None, 2), ast.AFTER_MATCH)
+    plain = parse(f"PATTERN SEQ(A a, NEXT B+ b[] CONSECUTIVE, C c) {W} PARTITION BY ID", schema)
+    for strategy, select, consume, limit, after_match in pairs:
+        query = check(
+            replace(plain, strategy=strategy, select=select, consume=consume, limit=limit, after_match=after_match)
+        )
+        assert parse(to_text(query), schema) == query

@@ -1,0 +1,94 @@
+"""Which clauses stand beside which patterns and windows.
+
+``python tests/clause_table.py`` writes the table of them into docs/language.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pages import with_table
+
+from fastcep.errors import ParseError
+from fastcep.events import Schema
+from fastcep.query import parse
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/language.md"
+START, END = "<!-- clauses: made by tests/clause_table.py -->\n", "<!-- end of clauses -->\n"
+SCHEMA = Schema({name: {"v": "int64"} for name in "ABN"}, type="kind")
+
+SPANS = ["WITHIN 1h", "WITHIN 5 EVENTS", "WITHIN UNBOUNDED"]
+EXPLICIT = [
+    "WINDOW EVERY 1min CLOSE AFTER 5min",
+    "WINDOW OPEN ON A o CLOSE AFTER 9 EVENTS",
+    "WINDOW EVERY 5s CLOSE ON B c",
+]
+BOTH = [SPANS[0], *EXPLICIT]
+TWO = "SEQ(A a, B b)"
+LIMIT = "LIMIT 3 PER WINDOW"
+
+ROWS = {
+    "`STRATEGY skip_till_next`, `strict_contiguity`": ["STRATEGY skip_till_next", "STRATEGY strict_contiguity"],
+    "`STRATEGY partition_contiguity`": ["STRATEGY partition_contiguity"],
+    "`SELECT first`, `last`": ["SELECT first", "SELECT last"],
+    "`SELECT cumulative`": ["SELECT cumulative"],
+    "`CONSUME consumed`": ["CONSUME consumed"],
+    "`LIMIT k PER WINDOW`": [LIMIT],
+    "`AFTER MATCH SKIP …`": ["AFTER MATCH SKIP TO NEXT", "AFTER MATCH SKIP PAST LAST"],
+    "`WEIGHT w`": ["WEIGHT 2"],
+}
+# A pattern, the windows that it is tried with, PARTITION BY and RETURN.
+COLUMNS = {
+    "`WITHIN`": (TWO, SPANS, "PARTITION BY v", ""),
+    "`WINDOW`": (TWO, EXPLICIT, "PARTITION BY v", ""),
+    "no `PARTITION BY`": (TWO, BOTH, "", ""),
+    "leading `NEG`": ("SEQ(NEG N n, A a, B b)", BOTH, "PARTITION BY v", ""),
+    "trailing `NEG`": ("SEQ(A a, B b, NEG N n)", BOTH, "PARTITION BY v", ""),
+    "`PERIODIC`": ("PERIODIC(A a, 1s, B b)", SPANS[:1], "PARTITION BY v", ""),
+    "`RETURN`": (TWO, BOTH, "PARTITION BY v", "RETURN a.v"),
+}
+# What the error says -> the reason in the table.
+REASONS = {
+    "no PARTITION BY": "It is about neighbours in a partition; `[a]` in `WHERE` makes none.",
+    "LIMIT counts": "It counts the results of a window that events open.",
+    "is decided only when": "Such a match is decided only when the window has ended, later than the event it ends in.",
+    "are decided only when": "Ticks are decided only when time has passed them.",
+    "RETURN speaks": "`RETURN` speaks of one match.",
+}
+
+
+def refusal(row: str, column: str) -> str | None:
+    """Why a clause does not stand beside something, which all queries tried agree in; None if it does."""
+    pattern, windows, partition, output = COLUMNS[column]
+    found: set[str | None] = set()
+    for clause in ROWS[row]:
+        # Where LIMIT cannot stand anyway is shown in the column of WITHIN.
+        for window in EXPLICIT if clause == LIMIT and windows is BOTH else windows:
+            try:
+                parse(f"PATTERN {pattern} {window} {partition} {clause} {output}", SCHEMA)
+                found.add(None)
+            except ParseError as error:
+                found.update(reason for words, reason in REASONS.items() if words in error.message)
+    (one,) = found
+    return one
+
+
+def markdown() -> str:
+    """The table: a row for each clause; the numbers are reasons below."""
+    cells = {(row, column): refusal(row, column) for row in ROWS for column in COLUMNS}
+    numbers = {reason: number for number, reason in enumerate(dict.fromkeys(filter(None, cells.values())), 1)}
+    lines = ["| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for row in ROWS:
+        answers = [cells[row, column] for column in COLUMNS]
+        shown = ["yes" if reason is None else f"no ({numbers[reason]})" for reason in answers]
+        lines.append(f"| {row} | " + " | ".join(shown) + " |")
+    return "\n".join(lines) + "\n\n" + "".join(f"{number}. {reason}\n" for reason, number in numbers.items())
+
+
+def page() -> str:
+    """The page with the table as it should be."""
+    return with_table(PAGE, START, markdown(), END)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
