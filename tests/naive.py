@@ -191,7 +191,8 @@ class OneWindow:
         by_event = not deferred
         if deferred and self.window.closing is not None:
             last, by_event = self.window.closing, True
-        place = (time, not by_event, last if by_event else -1, deferred, self.window.start, birth_order(self.moved(chosen)))
+        born = birth_order(self.moved(chosen))
+        place = (time, not by_event, last if by_event else -1, deferred, self.window.start, born)
         bindings = self.bindings(chosen, self.query.select == "cumulative")
         match = Match(bindings, self.all_events[last].seq, time, not by_event, self.window.window_id)
         return place, match
