@@ -57,12 +57,12 @@ def same(*names: str) -> Term:
     return Term(ast.SameAttributes(names))
 
 
-def adjacent(member: Part) -> Adjacent:
+def adjacent(member: Part | Adjacent) -> Adjacent:
     """Let nothing lie between ``member`` of a `seq` and what is bound before it: ``seq(a, adjacent(b))``, ``NEXT B b``.
 
     Nothing of the partition if the query has PARTITION BY, else nothing of the stream.
     """
-    return Adjacent(member)
+    return member if isinstance(member, Adjacent) else Adjacent(member)
 
 
 def seq(*members: Part | Adjacent) -> Builder:

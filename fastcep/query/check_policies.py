@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
 
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
@@ -22,12 +21,15 @@ _CHOICES = {
 }
 # What other languages call them.
 _SYNONYMS = {
-    "skip_till_any_match": "skip_till_any", "any": "skip_till_any", "followed_by_any": "skip_till_any",
-    "skip_till_next_match": "skip_till_next", "relaxed": "skip_till_next", "followed_by": "skip_till_next",
-    "strict": "strict_contiguity", "contiguity": "strict_contiguity", "contiguous": "strict_contiguity",
-    "partition": "partition_contiguity",
-    "all": "each", "earliest": "first", "chronicle": "first", "latest": "last", "recent": "last",
-    "none": "zero", "reuse": "zero", "all_events": "consumed", "selected": "consumed", "once": "consumed",
+    "strategy": {
+        "any": "skip_till_any", "skip_till_any_match": "skip_till_any", "followed_by_any": "skip_till_any",
+        "skip_till_next_match": "skip_till_next", "relaxed": "skip_till_next", "followed_by": "skip_till_next",
+        "strict": "strict_contiguity", "contiguity": "strict_contiguity", "contiguous": "strict_contiguity",
+        "partition": "partition_contiguity",
+    },
+    "select": {"all": "each", "earliest": "first", "chronicle": "first", "latest": "last", "recent": "last"},
+    "consume": {"none": "zero", "reuse": "zero", "all": "consumed", "selected": "consumed", "once": "consumed"},
+    "after_match": {"next": "skip to next", "past last": "skip past last", "none": "no skip"},
 }  # fmt: skip
 _DOES = {
     "select": "chooses among the matches that end in one event",
@@ -41,7 +43,7 @@ def check_policies(query: ast.Query, spans: Spans) -> None:
     for name, (clause, known) in _CHOICES.items():
         chosen = getattr(query, name)
         if chosen not in known:
-            raise Problem(f"unknown {clause} '{chosen}'{_meant(str(chosen), known)}", spans.clauses.get(name))
+            raise Problem(f"unknown {clause} '{chosen}'{_meant(name, str(chosen))}", spans.clauses.get(name))
     _check_partition(query, spans)
     _check_deferred(query, spans)
     if query.select == "cumulative" and query.returns:
@@ -55,11 +57,11 @@ def check_policies(query: ast.Query, spans: Spans) -> None:
         raise Problem(f"WEIGHT {query.weight:g} is none; expected a number above 0", spans.clauses.get("weight"))
 
 
-def _meant(chosen: str, known: Sequence[str]) -> str:
+def _meant(name: str, chosen: str) -> str:
+    known = _CHOICES[name][1]
     word = chosen.lower()
-    close = _SYNONYMS.get(word) or next(iter(difflib.get_close_matches(word, known, 1)), "")
-    hint = f"; did you mean '{close}'?" if close in known else ""
-    return f"; expected {', '.join(known[:-1])} or {known[-1]}{hint}"
+    close = _SYNONYMS[name].get(word) or next(iter(difflib.get_close_matches(word, known, 1)), "")
+    return f"; expected {', '.join(known[:-1])} or {known[-1]}" + (f"; did you mean '{close}'?" if close else "")
 
 
 def _check_partition(query: ast.Query, spans: Spans) -> None:

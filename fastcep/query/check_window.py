@@ -94,4 +94,4 @@ def _scope(bound: ast.Bound, query: ast.Query, opening: ast.Bound | None) -> Sco
             f"the event that closes the window, which has not come when it opens; {mend}, so compare it behind CLOSE ON"
         )
     leaves = [Leaf(ast.Member(side.types, side.variable)) for side in own]
-    return Scope(query.schema, {leaf.key: leaf for leaf in leaves}, {}, elsewhere, "it can mention")
+    return Scope(query.schema, {leaf.key: leaf for leaf in leaves}, {}, elsewhere, "the condition can mention")

@@ -9,7 +9,7 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from fastcep.errors import ParseError
-from fastcep.query.ast import STRATEGIES, Span
+from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
 
@@ -40,9 +40,14 @@ _SYNONYMS = {
 _WINDOW_WORDS = {
     "SLIDE", "SLIDING", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "ADVANCE", "STEP", "SESSION", "EVERY", "OPEN", "CLOSE",
 }  # fmt: skip
+_CHOICES = {*STRATEGIES, *SELECTIONS, *CONSUMPTIONS}
 _SKIP_WORDS = {"_MATCH", "_NO", "_SKIP", "_TO", "_NEXT", "_PAST", "_LAST"}
 _WINDOW_FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
-_SELECT_FORMS = "SELECT is each, first, last or cumulative; columns of the output are RETURN a.v"
+_WORD_FORMS = {
+    "STRATEGY": f"the strategies are {', '.join(STRATEGIES)}",
+    "SELECT": f"SELECT is {', '.join(SELECTIONS)}; columns of the output are RETURN a.v",
+    "CONSUME": f"CONSUME is {' or '.join(CONSUMPTIONS)}",
+}
 _CLOSE_FORMS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
 _THREE_PARTS = {"APERIODIC": "APERIODIC(A a, B b, C c)", "PERIODIC": "PERIODIC(A a, 5min, C c)"}
 _QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
@@ -134,9 +139,8 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
         return ""
     if expected == {"_EVENTS"}:
         return "; a time has the unit ns, us, ms, s, min, h or d, as in 5min"
-    if expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES) or (
-        word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
-    ):  # fmt: skip
+    sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
+    if sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):
         return "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
     if expected in ({"_PER"}, {"_WINDOW"}):
         return "; write LIMIT 3 PER WINDOW"
@@ -147,25 +151,34 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
     # Where a name is due every word is one, so a forgotten name shows only behind the next keyword.
     behind = "" if expected == {"NAME"} else rf"\s+({'|'.join(sorted(_KEYWORDS - {'AND', 'OR'}))})"
     if re.search(rf"\b(OPEN|CLOSE)\s+ON\s+(\w+|\([^()]*\)){behind}\s*$", before, re.IGNORECASE):
-        return "; the event has a name, as in OPEN ON A o"
-    if "_CLOSE" in expected and re.search(r"\bCLOSE\s*$", before, re.IGNORECASE):
-        return "; is something missing before CLOSE?"
-    if "_CLOSE" in expected and token.type in {*_CLAUSES, "NAME", "$END"}:
-        return f"; a window has an end, too, as in {_CLOSE_FORMS}"
-    if expected == {"NAME"} and re.search(r"\bSELECT\s*$", before, re.IGNORECASE):
-        return f"; {_SELECT_FORMS}"
+        union = token.type == "VBAR"
+        return f"; it is {'of several types, as in OPEN ON (A|B) o' if union else 'one event, as in OPEN ON A o'}"
+    if "_CLOSE" in expected:
+        return _close_hint(token, before)
+    said = re.findall(r"\b(STRATEGY|SELECT|CONSUME)\b\s*(\w*)\s*$", before, re.IGNORECASE)
+    clause, chosen = said[0] if said else ("", "")
+    if clause and expected == {"NAME"}:
+        return f"; {_WORD_FORMS[clause.upper()]}"
     if not expected >= _CLAUSES:
         return ""
+    if clause.upper() == "SELECT" and token.type == "INT":
+        return "; so many of a window are LIMIT 3 PER WINDOW"
+    if clause and (token.type in ("DOT", "COMMA", "LPAR") or chosen.lower() not in _CHOICES):
+        return f"; {_WORD_FORMS[clause.upper()]}"
     if word in _WINDOW_WORDS:
         return f"; did you mean {_WINDOW_FORMS}?"
-    if word == "GROUP":
-        return "; did you mean PARTITION BY?"
-    said = re.findall(r"\b(STRATEGY|SELECT)\s+(\w+)\s*$", before, re.IGNORECASE)
-    if said and said[0][0].upper() == "SELECT" and token.type in ("DOT", "COMMA", "LPAR"):
-        return f"; {_SELECT_FORMS}"
-    if said and said[0][0].upper() == "STRATEGY" and said[0][1].lower() not in STRATEGIES:
-        return f"; the strategies are {', '.join(STRATEGIES)}"
-    return ""
+    return "; did you mean PARTITION BY?" if word == "GROUP" else ""
+
+
+def _close_hint(token: Token, before: str) -> str:
+    """Say what is wrong where CLOSE is due."""
+    if re.search(r"\bCLOSE\s*$", before, re.IGNORECASE):
+        return "; is something missing before CLOSE?"
+    if token.type in {*_CLAUSES, "$END"}:
+        return f"; a window has an end, too, as in {_CLOSE_FORMS}"
+    if token.type in ("LSQB", *_QUANTIFIERS):
+        return "; it is one event, as in OPEN ON A o"
+    return "; conditions on it stand behind WHERE" if token.type == "_AND" else ""
 
 
 def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
@@ -189,6 +202,8 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
         return "; say how many, as in ANY(2, A a, B b, C c)"
     if operator in _THREE_PARTS and (kind, expected) in (("RPAR", {"COMMA"}), ("COMMA", {"RPAR"})):
         return f"; it has three parts, as in {_THREE_PARTS[operator]}"
+    if expected == {"RPAR", "VBAR"} and kind == "COMMA":
+        return "; several types are written (A|B)"
     if expected == {"RPAR", "VBAR"} and kind == "NAME":
         if re.search(r"\bNEG\s*\([\w\s|]*$", before, re.IGNORECASE):
             return "; write NEG N n, or NEG (M|N) n for several types"

@@ -51,7 +51,10 @@ class Scope:
 def _window_variables(window: ast.Window) -> dict[str, str]:
     if not isinstance(window, ast.ExplicitWindow):
         return {}
-    why = "the event that {} the window, no variable of the pattern; only the conditions in WINDOW can mention it"
+    why = (
+        "the event that {} the window, no variable of the pattern; only the conditions in WINDOW can mention it; "
+        "if a match needs it, bind it by a member of the pattern"
+    )
     bounds = {"opens": window.opening, "closes": window.closing}
     return {bound.variable: why.format(does) for does, bound in bounds.items() if bound.types}
 

@@ -84,6 +84,12 @@ def test_two_attributes_of_one_name() -> None:
         fc.with_attributes(one)
 
 
+def test_many_matches_in_one_result_have_no_attributes() -> None:
+    query = fc.parse("EVENT A () QUERY q PATTERN SEQ(A a) WITHIN 1h SELECT cumulative")
+    with pytest.raises(fc.ValidationError, match="query 'q', with the attributes of all events: RETURN speaks of one"):
+        fc.with_attributes(query)
+
+
 def test_columns_that_disagree_between_queries_say_what_to_do() -> None:
     two = [
         fc.parse("PATTERN SEQ(A x) WITHIN 1h", SCHEMA, name="one"),

@@ -95,6 +95,8 @@ CHOOSES = "chooses among the matches that end in one event"
          "unknown CONSUME 'consume'; expected zero or consumed; did you mean 'consumed'?", "consume"),
         ("SEQ(A a) WITHIN 1h CONSUME none",
          "unknown CONSUME 'none'; expected zero or consumed; did you mean 'zero'?", "none"),
+        ("SEQ(A a) WITHIN 1h CONSUME all",
+         "unknown CONSUME 'all'; expected zero or consumed; did you mean 'consumed'?", "all"),
         # NEXT, CONSECUTIVE
         ("SEQ(A a, NEXT NEG B b, C c) WITHIN 1h",
          "NEXT cannot stand before NEG B b, which binds no event; write it before the member that is to come next, as "
@@ -131,8 +133,11 @@ def test_a_negation_at_the_edge_of_an_explicit_window(pattern: str, clauses: str
         parse(f"PATTERN {pattern} {window} {clauses}", schema)
 
 
-ONE = "o is the event that opens the window, no variable of the pattern; only the conditions in WINDOW can mention it"
-TWO = "e is the event that closes the window, no variable of the pattern; only the conditions in WINDOW can mention it"
+ONE, TWO = (
+    f"{name} is the event that {does} the window, no variable of the pattern; only the conditions in WINDOW can "
+    "mention it; if a match needs it, bind it by a member of the pattern"
+    for name, does in (("o", "opens"), ("e", "closes"))
+)
 ON = "WINDOW OPEN ON A o CLOSE ON C e"
 OPENS = (
     "a variable of the pattern, and the window opens whatever that binds; the condition behind OPEN ON can mention o "
@@ -181,8 +186,9 @@ CLOSES = (
         ("WINDOW OPEN ON A o WHERE e.V = o.V CLOSE ON C e",
          "e is the event that closes the window, which has not come when it opens; the condition behind OPEN ON can "
          "mention o only, so compare it behind CLOSE ON", "e.V"),
-        ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s", "unknown variable 'q'; it can mention o", "q.V"),
-        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; it can mention e", "o.V"),
+        ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s",
+         "unknown variable 'q'; the condition can mention o", "q.V"),
+        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; the condition can mention e", "o.V"),
         # what they may be
         ("WINDOW OPEN ON A o WHERE o.W > 1 CLOSE AFTER 9s",
          "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "o.W"),
@@ -213,8 +219,8 @@ def test_windows(text: str, message: str, marked: str, schema: Schema) -> None:
 SKIPS = "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
 FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
 ENDS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
-NAMED = "; the event has a name, as in OPEN ON A o"
-COLUMNS = "; SELECT is each, first, last or cumulative; columns of the output are RETURN a.v"
+NAMED = "; it is one event, as in OPEN ON A o"
+COLUMNS = "; SELECT is each, first, last, cumulative; columns of the output are RETURN a.v"
 ORDER = (
     "the order is PATTERN, WHERE, WITHIN or WINDOW, PARTITION BY, STRATEGY, SELECT, CONSUME, LIMIT, AFTER MATCH, "
     "WEIGHT, RETURN"
@@ -252,12 +258,25 @@ STRATEGIES = "; the strategies are skip_till_any, skip_till_next, partition_cont
         ("WINDOW OPEN ON (A|B) CLOSE AFTER 5min", NAMED, "AFTER"),
         ("WINDOW OPEN ON A o CLOSE ON B WHERE B.V = 1", NAMED, "B"),
         ("WINDOW OPEN ON A o CLOSE ON B", NAMED, ""),
+        ("WINDOW OPEN ON A+ o[] CLOSE AFTER 5min", NAMED, "+"),
+        ("WINDOW OPEN ON A o[] CLOSE AFTER 5min", NAMED, "["),
+        ("WINDOW OPEN ON A | B o CLOSE AFTER 5min", "; it is of several types, as in OPEN ON (A|B) o", "|"),
+        ("WINDOW OPEN ON (A, B) o CLOSE AFTER 5min", "; several types are written (A|B)", ","),
+        ("WINDOW OPEN ON A o AND o.V > 1 CLOSE AFTER 5min", "; conditions on it stand behind WHERE", "AND"),
+        ("WINDOW OPEN ON A o CLOSED AFTER 5min", "; did you mean 'CLOSE'?", "CLOSED"),
+        ("WINDOW EVERY 5min CLOSE AFTER 5", "; a time has the unit ns, us, ms, s, min, h or d, as in 5min", ""),
         ("WINDOW EVERY 5 CLOSE AFTER 5min", "; a time has the unit ns, us, ms, s, min, h or d, as in 5min", "CLOSE"),
         ("WINDOW OPEN ON A o WHERE o.V > CLOSE AFTER 5min", "; is something missing before CLOSE?", "AFTER"),
         # the others
         ("WITHIN 1h GROUP BY ID", "; did you mean PARTITION BY?", "GROUP"),
         ("WITHIN 1h STRATEGY skip-till-next", STRATEGIES, "-"),
         ("WITHIN 1h STRATEGY skip till next", STRATEGIES, "till"),
+        ("WITHIN 1h STRATEGY", STRATEGIES, ""),
+        ("WITHIN 1h CONSUME", "; CONSUME is zero or consumed", ""),
+        ("WITHIN 1h SELECT", COLUMNS, ""),
+        ("WITHIN 1h SELECT first 3", "; so many of a window are LIMIT 3 PER WINDOW", "3"),
+        ("WITHIN 1h SELECT first match",
+         "; expected the end or the next clause (WHERE, WITHIN, PARTITION BY, RETURN, …)", "match"),
         ("WITHIN 1h SELECT *", COLUMNS, "*"),
         ("WITHIN 1h SELECT a.V", COLUMNS, "."),
         ("WITHIN 1h SELECT a, b", COLUMNS, ","),

@@ -173,7 +173,7 @@ def built(schema: Schema) -> list[tuple[Builder, str]]:
         ),
         (seq(a, b).window(opens=every("5s"), closes=on(e)), "SEQ(A a, B b) WINDOW EVERY 5s CLOSE ON C e"),
         (seq(a, adjacent(b), c).within("1h"), "SEQ(A a, NEXT B b, C c) WITHIN 1h"),
-        (seq(a, adjacent(all_of(b, c))).within("1h"), "SEQ(A a, NEXT AND(B b, C c)) WITHIN 1h"),
+        (seq(a, adjacent(adjacent(all_of(b, c)))).within("1h"), "SEQ(A a, NEXT AND(B b, C c)) WITHIN 1h"),
         (
             seq(a, adjacent(several), c).where(several.first.V > a.V).within("1h"),
             "SEQ(A a, NEXT B+ b[] CONSECUTIVE, C c) WHERE b[first].V > a.V WITHIN 1h",

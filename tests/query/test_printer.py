@@ -339,7 +339,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     from fastcep.errors import ParseError
 
     schema = Schema({"A": {"V": "int64"}})
-    for whole in (text, f"PATTERN SEQ(A a) WHERE a.V = {text} WITHIN 1ms"):
+    for whole in (
+        text,
+        f"PATTERN SEQ(A a) WHERE a.V = {text} WITHIN 1ms",
+        f"PATTERN SEQ(A a) WINDOW OPEN ON A o WHERE o.V = {text} CLOSE AFTER 1ms",
+        f"PATTERN SEQ(A a) WINDOW {text}",
+        f"PATTERN SEQ(A a) WITHIN 1ms {text}",
+    ):
         try:
             query = parse(whole, schema)
         except ParseError as error:
