@@ -89,6 +89,9 @@ Place = tuple[object, ...]  # what a list is sorted by
 def find_matches(query: ast.Query, events: Sequence[Event], by_runs: bool | None = None) -> list[Match]:
     """All matches of ``query`` over ``events`` (in stream order), in the defined order.
 
+    Windows are in the order in which they open. That is the order of their ids, unless the events were re-ordered: then
+    it is, as for everything else that goes by sequence numbers, the stream's.
+
     ``by_runs``: whether to follow partial matches; by default only where there is no other way.
     """
     found: list[tuple[Place, Match]] = []
@@ -147,7 +150,7 @@ class OneWindow:
         names = [leaf.name for leaf in self.search.leaves]
         return [
             (
-                (one.time, self.number, birth_order(self.moved(one.chosen))),
+                (one.time, self.window.start, birth_order(self.moved(one.chosen))),
                 TimedOut(
                     self.bindings(one.chosen, cumulative=False),
                     one.time,
@@ -177,11 +180,6 @@ class OneWindow:
             for chosen in self.policy.report([chosen for chosen, _, _ in detected])
         ]
 
-    @property
-    def number(self) -> int:
-        """What windows are ordered by."""
-        return -1 if self.window.window_id is None else self.window.window_id
-
     def moved(self, chosen: Chosen) -> Chosen:
         """The same with positions in the whole stream."""
         return tuple(type(pair)(pair.position + self.window.start, pair.leaf, pair.round) for pair in chosen)
@@ -193,7 +191,8 @@ class OneWindow:
         by_event = not deferred
         if deferred and self.window.closing is not None:
             last, by_event = self.window.closing, True
-        place = (time, not by_event, last if by_event else -1, deferred, self.number, birth_order(self.moved(chosen)))
+        born = birth_order(self.moved(chosen))
+        place = (time, not by_event, last if by_event else -1, deferred, self.window.start, born)
         bindings = self.bindings(chosen, self.query.select == "cumulative")
         match = Match(bindings, self.all_events[last].seq, time, not by_event, self.window.window_id)
         return place, match

@@ -158,7 +158,8 @@ def policy_queries(draw: Draw, area: str = "everything") -> ast.Query:
     window: ast.Window = draw(explicit_windows(schema) if explicit else windows())
     pattern = draw(st.sampled_from([None, None, negated_patterns]))
     query: ast.Query = draw(policies(draw(queries(schema, st.just(window), pattern)), area))
-    return query
+    # Half of them without conditions, so that there are matches to choose from.
+    return dataclasses.replace(query, where=None) if draw(st.sampled_from([True, False])) else query
 
 
 @st.composite

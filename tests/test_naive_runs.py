@@ -8,12 +8,15 @@ from typing import Any
 import harness
 import naive
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pattern_strategies import Draw, most_events
 from policy_strategies import AREAS, policy_queries
 from strategies import Case
 from stream_strategies import streams
+
+some = settings(max_examples=max(1, settings().max_examples // 4))
+few = settings(max_examples=max(1, settings().max_examples // 10))
 
 
 @st.composite
@@ -24,6 +27,7 @@ def trees(draw: Draw, area: str) -> Case:
 
 
 @pytest.mark.parametrize("area", AREAS)
+@some
 @given(st.data())
 def test_the_halves_agree(area: str, data: st.DataObject) -> None:
     """Wherever both have a say; elsewhere the one is only run."""
@@ -35,6 +39,7 @@ def test_the_halves_agree(area: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("area", AREAS)
+@few
 @given(st.data())
 def test_what_is_followed_is_a_match(area: str, data: st.DataObject) -> None:
     """Whatever the strategy, what is followed is among all that there is when nothing is skipped or consumed."""
@@ -43,11 +48,20 @@ def test_what_is_followed_is_a_match(area: str, data: st.DataObject) -> None:
     plain: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
     strategy = "skip_till_any" if query.strategy == "skip_till_next" else query.strategy
     everything = naive.find_matches(dataclasses.replace(query, strategy=strategy, **plain), events)
+    there = [(match.window_id, match.detected_at, bound_events(match)) for match in everything]
     for match in naive.find_matches(dataclasses.replace(query, **plain), events):
-        assert match in everything, (match, harness.describe(query, events))
+        found = match.window_id, match.detected_at, bound_events(match)
+        assert found in there, (match, harness.describe(query, events))
+
+
+def bound_events(match: naive.Match) -> list[int]:
+    """Sequence numbers of all its events. (Of a set of events of an ANY another match may stand for it.)"""
+    bindings = [one if isinstance(one, list) else [one] for one in match.bindings.values()]
+    return sorted(number for one in bindings for number in one if number is not None)
 
 
 @pytest.mark.parametrize("area", AREAS)
+@few
 @given(st.data())
 def test_what_times_out_waits_for_something(area: str, data: st.DataObject) -> None:
     case = data.draw(trees(area))
