@@ -20,14 +20,6 @@ from fastcep.query.patterns import leaves_of
 
 Ints = npt.NDArray[np.int64]
 
-#: What every table has; with several queries the name is a plain string, which can be concatenated.
-_PLAIN: dict[str, pa.DataType] = {
-    "query": pa.string(),
-    "window_id": pa.int64(),
-    "detected_at": pa.timestamp("ns", "UTC"),
-}
-_COMMON = pa.schema(_PLAIN)
-
 
 def no_query(name: object, known: Iterable[str]) -> str:
     """What to say of a name that no query has."""
@@ -97,26 +89,29 @@ class Layout:
 
     def __init__(self, parts: Sequence[QueryMatches]) -> None:
         self._parts = tuple(parts)
-        self._schema: pa.Schema | None = None
+        self._empty: pa.Table | None = None
 
     @property
-    def schema(self) -> pa.Schema:
-        """The table's schema; ValidationError if two queries have one column of different types."""
-        if self._schema is None:
-            seen: dict[str, tuple[pa.DataType, str]] = {}
+    def empty(self) -> pa.Table:
+        """The table without rows; ValidationError if two queries have one column of different types."""
+        if self._empty is None:
+            none = np.empty(0, np.int64)
+            times = from_numpy(none, pa.timestamp("ns", "UTC"))
+            columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(none), "detected_at": times}
+            owners: dict[str, str] = {}
             for part in self._parts:
-                self._look(part, seen)
-            self._schema = _COMMON
-            for column, (kind, _) in seen.items():
-                if column not in _COMMON.names:
-                    self._schema = self._schema.append(pa.field(column, kind))
-        return self._schema
+                self._look(part, columns, owners)
+            self._empty = pa.table(columns)
+        return self._empty
 
     @staticmethod
-    def _look(part: QueryMatches, seen: dict[str, tuple[pa.DataType, str]]) -> None:
-        """Note the types of a query's columns; they must be those that others have."""
+    def _look(part: QueryMatches, columns: dict[str, Any], owners: dict[str, str]) -> None:
+        """Note the columns of a query; those that others have, too, must be of their type."""
         for column, values in part.columns().items():
-            kind, owner = seen.setdefault(column, (values.type, part.query.name))
+            kind, owner = (
+                columns.setdefault(column, values.slice(0, 0)).type,
+                owners.setdefault(column, part.query.name),
+            )
             if values.type != kind:
                 raise ValidationError(
                     f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
@@ -174,11 +169,11 @@ class Matches:
         """
         if len(self.parts) == 1:
             return self.parts[0].table()
-        schema, parts = self._layout.schema, [part for part in self.parts if part.bindings.n]
+        empty, parts = self._layout.empty, [part for part in self.parts if part.bindings.n]
         if not parts:
-            return schema.empty_table()
+            return empty
         tables = [pa.table(part.columns()) for part in parts]
-        whole = pa.concat_tables([schema.remove(0).empty_table(), *tables], promote_options="default")
+        whole = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
         owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
         if len(parts) > 1:
             detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
@@ -187,7 +182,7 @@ class Matches:
             order = np.lexsort((detected, detected < 0, times))
             whole, owner = whole.combine_chunks().take(from_numpy(order)), owner[order]
         names = from_texts([part.query.name for part in parts])
-        return whole.add_column(0, schema.field(0), names.take(from_numpy(owner)))
+        return whole.add_column(0, empty.field(0), names.take(from_numpy(owner)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""

@@ -139,7 +139,7 @@ class Queries:
     def use(self, running: Sequence[Running], position: int) -> None:
         """Run these from now on, at ``position``; those that are there already go on as they are."""
         gone = [item for item in self.running if item not in running]
-        self._keep_events(running, position)
+        self._keep_events([*self.running, *running], position)  # what goes, goes last
         for item in running:
             if item.query.returns and item.returns is None:
                 assert self.ring is not None
@@ -147,6 +147,7 @@ class Queries:
             if item.nothing is None:
                 item.nothing = no_matches(item.plan, item.returns)
         self._share(running, gone)
+        self._keep_events(running, position)
         self.running = tuple(running)
         self._layout = Layout([item.nothing for item in running if item.nothing is not None])
         self.defers = any(item.defers for item in running)

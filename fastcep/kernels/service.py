@@ -64,11 +64,11 @@ class Kernels:
         self._users = users
         tasks = dict.fromkeys(task for user in users for task in user.tasks)
         self._total = len(tasks)
+        self._failed = {task: reason for task, reason in self._failed.items() if task in tasks}
+        self._used &= tasks.keys()
         if self._off or not tasks:
             self._tasks, self._sharing, self._missing = {}, {}, set()
             return
-        self._failed = {task: reason for task, reason in self._failed.items() if task in tasks}
-        self._used &= tasks.keys()
         try:
             sources = self._generate([task for task in tasks if task not in self._tasks and task not in self._failed])
             self._cache = self._cache or Cache(default_folder())

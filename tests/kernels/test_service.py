@@ -93,6 +93,24 @@ def test_cold_then_swapped_then_warm(folder: Path) -> None:
     assert ended is None or not Path(f"/proc/{ended}").exists(), "batches reap the compiler, no zombie stays"
 
 
+def test_queries_that_come_and_go_bring_and_take_their_kernels(folder: Path) -> None:
+    assert engine().compile("60s")
+    one = engine()
+    text = QUERY.replace("b.v > 3", "b.v > 7")
+    one.add(fc.parse(text, SCHEMA, name="same"))
+    state = one.metrics()["kernels"]
+    assert state["generated"] == state["total"] > 4, "thresholds apart these are the kernels of the first"
+    one.add(fc.parse(text.replace("a.v < b.v", "a.v * 3 < b.v"), SCHEMA, name="other"))
+    assert one.metrics()["kernels"]["pending"] == 1, "compiled in the background"
+    assert one.process(EVENTS).query("q").to_arrow() == expected()
+    assert one.compile("60s")
+    one.remove("other")
+    one.remove("same")
+    assert one.metrics()["kernels"] == {"total": 4, "generated": 4, "pending": 0, "failed": 0, "reason": None}
+    one.remove("q")
+    assert one.metrics()["kernels"]["generated"] == 0 and one.compile("0s")
+
+
 def test_thresholds_share_kernels(folder: Path) -> None:
     assert engine(" AND a.v > 10").compile("60s")
     files = len(list(folder.glob("*.kernel")))
