@@ -11,7 +11,8 @@ A conjunct is decided
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
 Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the source.
-Under ``skip_till_next`` it matters when a conjunct is decided: a Kleene variable closes at its last element, too.
+Under ``skip_till_next`` it matters when a conjunct is decided: at the last element that a Kleene variable may hold, and at
+those that it names.
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
@@ -172,7 +173,7 @@ class Placer:
             else:
                 _add(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
         if self._must_advance:
-            self._at_last_element(item, walks)
+            self._when_known(item, walks)
         for number, state in enumerate(states):
             if not state.accepting or item.decided(state):
                 continue
@@ -181,21 +182,41 @@ class Placer:
             else:
                 _add(out.on_accept.setdefault(number, []), closed(expr, state.bound))
 
-    def _at_last_element(self, item: Conjunct, walks: bool) -> None:
-        """On the edges that bind the last element which a Kleene variable may hold, if that decides the conjunct."""
-        for member in item.closed:
-            most = self.leaves[member].member.maximum if member < len(self.leaves) else None
-            rest = replace(item, closed=item.closed - {member})
-            for edge in self._into(member) if most is not None else []:
-                if not rest.decided(self.places.states[edge.target]):
+    def _when_known(self, item: Conjunct, walks: bool) -> None:
+        """On the edges that bind the last thing it waits for in a variable that may still grow: see `_known_at`."""
+        for variable in item.closed:
+            rest = replace(item, closed=item.closed - {variable})
+            for edge in self.places.edges:
+                target = self.places.states[edge.target]
+                if variable not in (edge.member, edge.group) or not rest.decided(target):
                     continue
-                full = Op("eq_i", "b", (count(member), const(most, "i")))
-                guard = all_of([full, item.guard])
-                if walks:
-                    bound = self.places.states[edge.target].bound
-                    _walk(self.result.all_on_edge.setdefault(edge, []), replace(item, guard=guard), bound)
-                else:
-                    self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
+                for number in sorted(self._known_at(item, variable, edge)):
+                    guard = all_of([Op("eq_i", "b", (count(variable), const(number, "i"))), item.guard])
+                    if walks:
+                        found = self.result.all_on_edge.setdefault(edge, [])
+                        _walk(found, replace(item, guard=guard), target.bound)
+                    else:
+                        self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
+
+    def _known_at(self, item: Conjunct, variable: int, edge: Edge) -> set[int]:
+        """With how many elements, or rounds, of a variable a conjunct is known when the edge has bound its event.
+
+        With as many as there may be, if the round is complete; with those that it names, if it names single ones.
+        """
+        found = set()
+        single = variable < len(self.leaves)
+        most = self.leaves[variable].member.maximum if single else self.places.bounds[variable][1]
+        goes_on = any(other.source == edge.target and other.group == variable and not other.round
+                      for other in self.places.edges)  # fmt: skip
+        if most is not None and (single or not goes_on):
+            found.add(most)
+        own = {variable, *self.places.inner.get(variable, ())}
+        named = {leaf.data[:3] for leaf in leaves(item.expr)
+                 if leaf.name in ("q", "elem") and leaf.data[0 if leaf.name == "elem" else 1] in own}  # fmt: skip
+        if all(kind in ("first", "at") for kind, *_ in named) and (single or {m for _, m, _ in named} == {edge.member}):
+            last = max((0 if kind == "first" else place for kind, _, place in named), default=-1)
+            found.add(last + 1)
+        return found - {0}
 
     def _stepwise(self, item: Conjunct, member: int) -> None:
         offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]
