@@ -23,7 +23,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     cdef int64_t nulls
     cdef int64_t* bind = stage.bind[edge.slot] + j
     cdef int i
-    cdef bint stored = False
+    cdef bint stored = False, told = False
     if edge.chained:
         bind[0] = new_node(&core.starts, position | edge.mark, bind[0], stage.start[j])
         if bind[0] < 0:
@@ -37,6 +37,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         return
     if state.accepting:
         if ends(core, state, j):
+            told = True
             if state.deferred:
                 defer(core, edge.target, j, core.now)
             else:
@@ -49,7 +50,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     for i in range(state.n_indexes):
         info = core.infos + state.indexes[i]
         if guard(core, info.guard, j) and all_hold(core, info.forall, info.n_forall, j):
-            stored |= insert_staged(core, state, state.indexes[i], j, nulls)
+            stored |= insert_staged(core, state, state.indexes[i], j, nulls, told)
     if stored:
         count_row(core, stage.start[j])
 
@@ -79,7 +80,8 @@ cdef inline int64_t null_bits(Core* core, const State* state, int64_t j) noexcep
     return nulls
 
 
-cdef inline bint insert_staged(Core* core, const State* state, int number, int64_t j, int64_t nulls) noexcept nogil:
+cdef inline bint insert_staged(Core* core, const State* state, int number, int64_t j, int64_t nulls,
+                               bint told) noexcept nogil:
     """Append staged row ``j`` to an index; False if a key word is null (it joins nothing) or memory is out."""
     cdef Stage* stage = &core.stage
     cdef IndexInfo* info = core.infos + number
@@ -106,6 +108,8 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     to[0] = stage.start[j]
     if state.birth >= 0:
         to[state.birth] = core.next_birth
+    if state.told >= 0:
+        to[state.told] = told
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
     if state.columns > 0:

@@ -105,7 +105,7 @@ cdef struct Core:
     Vec* timed_values        # output of partial matches that have timed out, as out_values and out_lengths
     Vec* timed_lengths
     Vec timed                # and per one: state, time, window id
-    Vec found                # scratch: start, birth, index, bucket, row of each
+    Vec found                # scratch: time, birth, index, bucket, row of each
     int64_t elsewhere        # live partial matches in windows that are not entered
     Vec out_windows          # output: the window of each match; shared, before the event ends: the last one it may be in
     Vec advanced             # partial matches that the event has extended: index, bucket, birth

@@ -85,6 +85,8 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     to[0] = ordinal
     if state.birth >= 0:
         to[state.birth] = core.next_birth
+    if state.told >= 0:
+        to[state.told] = False
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
     copy_event(core, index, bucket, row, edge.copy_number, state.registers, k)
@@ -240,6 +242,9 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
             stage.birth[j] = core.next_birth + j
         row[state.birth].data = stage.birth
         row[state.birth].step = 1
+    if state.told >= 0:
+        row[state.told].data = &none
+        row[state.told].step = 0
     if state.columns > 0:
         row[state.fixed].data = &none
         row[state.fixed].step = 0

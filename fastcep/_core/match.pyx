@@ -39,7 +39,7 @@ from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.stage cimport stage_clear, stage_init
-from fastcep._core.starts cimport EXPLICIT, UNBOUNDED, expire, expire_all, starts_clear, starts_init
+from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_clear, index_init
 from fastcep._core.timeout cimport collect
 from fastcep._core.tables cimport Tables
@@ -302,7 +302,7 @@ cdef class Matcher:
     def finish(self, ring):
         """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
         done = self._decide(INT64_MAX, ring, True)
-        if self.core.starts.keeps and self.core.window_kind != UNBOUNDED:
+        if self.core.starts.keeps:
             with nogil:
                 expire_all(&self.core.starts, self.core.window_kind, self.core.now)
                 collect(&self.core, self.core.starts.kept, self.core.starts.first)

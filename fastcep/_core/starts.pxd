@@ -96,7 +96,7 @@ cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t*
 cdef inline void expire_all(Starts* starts, int window_kind, int64_t time) noexcept nogil:
     """Drop every start, because the stream has ended at ``time``."""
     while starts.first < starts.next:
-        if starts.keeps and window_kind == EVENTS:
+        if starts.keeps and window_kind != TIME:
             starts.time[starts.first & starts.mask] = time
         drop_first(starts)
 

@@ -49,7 +49,8 @@ def tasks_of(plan):
 
 
 cdef class Tables:
-    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string; ``births``: every row knows its birth."""
+    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string; ``births``: every row knows its birth, and
+    whether it was a match."""
 
     def __cinit__(self, plan, intern, bint births=False):
         cdef Py_ssize_t i
@@ -182,7 +183,8 @@ cdef class Tables:
             for slot in item.bindings:
                 state.has[<int>slot] = True
             state.birth = 1 if item.needs_birth or births else -1
-            state.bind = 2 if item.needs_birth or births else 1
+            state.told = 2 if births else -1
+            state.bind = 3 if births else 1 + item.needs_birth
             state.fixed = state.bind + state.n_bind
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)

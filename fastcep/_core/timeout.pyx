@@ -15,11 +15,14 @@ from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport Vec, push
 
 cdef enum:
-    WORDS = 5                # of an entry of ``found``: start, birth, index, bucket, row
+    WORDS = 5                # of an entry of ``found``: time, birth, index, bucket, row
 
 
 cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
-    """Write out the partial matches of the starts ``[first, end)``, by start, then birth, and release dead starts."""
+    """Write out the partial matches of the starts ``[first, end)``, and release dead starts.
+
+    They come by the time at which they time out, then birth; what was a match itself is left out.
+    """
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t b, i, start, birth = -1
@@ -31,8 +34,9 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
             bucket = bucket_at(index, b)
             for r in range(bucket.head, bucket.size):
                 start = bucket.data[<int64_t>r * index.fixed]
-                if first <= start < end:
-                    _note(core, start, bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
+                if first <= start < end and not bucket.data[<int64_t>r * index.fixed + 2]:
+                    _note(core, 0 if core.window_kind == EXPLICIT else core.starts.time[start & core.starts.mask],
+                          bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
     qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
     for i in range(core.found.size // WORDS):
         if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
@@ -41,8 +45,8 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
     release(&core.starts)
 
 
-cdef inline void _note(Core* core, int64_t start, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
-    if (push(&core.found, start) < 0 or push(&core.found, birth) < 0 or push(&core.found, index) < 0
+cdef inline void _note(Core* core, int64_t time, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
+    if (push(&core.found, time) < 0 or push(&core.found, birth) < 0 or push(&core.found, index) < 0
             or push(&core.found, bucket) < 0 or push(&core.found, row) < 0):
         core.failed = True
 
@@ -61,13 +65,13 @@ cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
     cdef State* state = core.states + number
     cdef Index* index = core.indexes + entry[2]
     cdef const int64_t* row = bucket_at(index, entry[3]).data + entry[4] * index.fixed
-    cdef int64_t time = core.starts.time[entry[0] & core.starts.mask]
+    cdef int64_t time = core.starts.time[row[0] & core.starts.mask]
     cdef int c
-    core.stage.start[0] = entry[0]
+    core.stage.start[0] = row[0]
     for c in range(state.n_bind):
         core.stage.bind[state.slots[c]][0] = row[state.bind + c]
     if core.implied >= 0:
-        core.stage.bind[core.implied][0] = core.starts.position[entry[0] & core.starts.mask]
+        core.stage.bind[core.implied][0] = core.starts.position[row[0] & core.starts.mask]
     write_row(core, state, 0, core.timed_values, core.timed_lengths)
     if core.window_kind == TIME:
         time = time + core.window if time <= INT64_MAX - core.window else INT64_MAX

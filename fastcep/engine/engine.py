@@ -18,6 +18,7 @@ from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.stream import Stream
+from fastcep.engine.timeouts import timed_out_table
 from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
@@ -52,6 +53,10 @@ class Engine(Stream):
     on_memory_limit
         ``"raise"``: a query that needs more than its share loses its partial matches, and the call raises
         `MemoryLimitError` when its batch is done; the engine can go on.
+    timed_out
+        Keep the partial matches whose window ends for :meth:`timed_out`. Explicit windows are isolated then.
+    timed_out_limit
+        How many of them may wait for :meth:`timed_out` before no more events are taken.
 
     Raises
     ------
@@ -76,12 +81,15 @@ class Engine(Stream):
         clock: Callable[[], int] = monotonic_ns,
         memory_limit: str | int | None = None,
         on_memory_limit: str = "raise",
+        timed_out: bool = False,
+        timed_out_limit: int = 1_000_000,
     ) -> None:
         built = built_queries(queries, attributes)
         for query in built:
             warn_unbounded(query)
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
-        super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit))
+        super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit), timed_out)
+        self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
 
     # ----------------------------------------------------------------- input
 
@@ -122,6 +130,7 @@ class Engine(Stream):
             If a query failed otherwise, likewise: the others have taken the batch.
         """
         with self._alone():
+            self._check_timed_out()
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
             order = self._reorder
             held = 0 if order is None else order.held_events
@@ -299,6 +308,36 @@ class Engine(Stream):
             late = self._reorder.take_late() if self._reorder is not None else None
             return events_to_arrow(late if late is not None else empty_events(self._schema), self._strings)
 
+    def timed_out(self) -> pa.Table:
+        """Return the partial matches whose window has ended since the last call, also after :meth:`flush`.
+
+        Returns
+        -------
+        pyarrow.Table
+            By time, then query, window and birth order: ``query``, ``window_id``, ``timed_out_at`` (the end of the
+            window: of ``WITHIN n EVENTS`` the time of the event that pushed it out), ``bound`` (int64, how many
+            variables are bound), ``waits_for`` (list<string>, those that the pattern
+            allows next), then a column per
+            variable as in :meth:`Matches.to_arrow`. What was a match itself is not among them.
+
+        Raises
+        ------
+        ValidationError
+            Without ``timed_out=True``, or if a column has one type in one query and another in the next.
+        """
+        with self._alone(ended=True):
+            if not self._timed_out:
+                raise ValidationError("timed_out() needs Engine(…, timed_out=True), which keeps them")
+            return timed_out_table(self._queries.timed_out)
+
+    def _check_timed_out(self) -> None:
+        waiting = sum(map(len, self._queries.timed_out))
+        if waiting > self._timed_out_limit:
+            raise ValidationError(
+                f"{waiting:,} partial matches that have timed out wait for timed_out(), more than "
+                f"timed_out_limit={self._timed_out_limit:,}; call timed_out(), or raise the limit"
+            )
+
     def flush(self, *, complete: bool = True) -> Matches:
         """End the stream: return what was waiting for its end and drop all state but late events.
 
@@ -310,7 +349,7 @@ class Engine(Stream):
             try:
                 return self._take(batch, complete=complete)
             finally:
-                self._queries.end(self._position)
+                self._queries.end(self._position, complete=complete)
 
     # ----------------------------------------------------------------- views
 

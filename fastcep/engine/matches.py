@@ -44,6 +44,8 @@ class QueryMatches:
         RETURN columns by name.
     windows
         int64, the window of each match; None if the query has no explicit windows.
+    partial
+        Whether these are partial matches, which may leave any variable unbound.
     """
 
     query: ast.Query
@@ -53,6 +55,7 @@ class QueryMatches:
     times: Ints
     returned: Mapping[str, Any] = field(default_factory=dict)
     windows: Ints | None = None
+    partial: bool = False
 
     def table(self) -> pa.Table:
         """All columns."""
@@ -71,7 +74,7 @@ class QueryMatches:
             if leaf.negated:
                 continue
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]
-            absent = values < 0 if leaf.optional and not leaf.member.repeated else None
+            absent = values < 0 if (leaf.optional or self.partial) and not leaf.member.repeated else None
             bound = from_numpy(values, nulls=absent)
             out[leaf.name] = bound if lengths is None else from_lengths(lengths, bound)
         out.update(self.returned)

@@ -35,6 +35,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
         "stored_rows": rows,
         "negated_events": sum(matcher.negated_events for matcher in matchers),
         "waiting_matches": sum(matcher.waiting for matcher in matchers),
+        "timed_out_waiting": sum(map(len, queries.timed_out)),
         "open_windows": sum(matcher.open_windows for matcher in matchers),
         "keys": keys,
         "strings": len(strings),

@@ -11,7 +11,7 @@ from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 
-__all__ = ["no_matches", "take_matches"]
+__all__ = ["no_matches", "numbered", "take_matches"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,11 +30,11 @@ def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers:
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}
     if numbers is not None:
-        bindings = Bindings(bindings.n, [_numbered(positions, numbers) for positions in values], lengths)
+        bindings = Bindings(bindings.n, [numbered(positions, numbers) for positions in values], lengths)
     return QueryMatches(plan.query, bindings, detected, counts, times, returned, windows)
 
 
-def _numbered(positions: Ints, ring: EventRing) -> Ints:
+def numbered(positions: Ints, ring: EventRing) -> Ints:
     """Sequence numbers of events by position; -1 stays."""
     out = np.full(len(positions), -1, np.int64)
     here = positions >= 0

@@ -14,6 +14,7 @@ from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
+from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
@@ -41,6 +42,8 @@ class Running:
         Its matches of a call that found none.
     windows
         Finds what opens and closes explicit windows; None without.
+    timed
+        Its partial matches that have timed out; None if they are not asked for.
     filters
         Those that it shares with other queries; None while it is alone.
     """
@@ -53,6 +56,7 @@ class Running:
     returns: Returns | None = None
     nothing: QueryMatches | None = None
     windows: WindowBounds | None = None
+    timed: TimedOut | None = None
     filters: list[Filter] | None = None
 
     @property
@@ -100,7 +104,7 @@ class Queries:
         Whether matches of any query wait for time.
     """
 
-    def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool) -> None:
+    def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool) -> None:
         self.running: tuple[Running, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
@@ -108,6 +112,7 @@ class Queries:
         self._schema = schema
         self._strings = strings
         self._numbered = numbered
+        self._timed_out = timed_out
         self._filters = Filters(schema.type_names)
         self._layout = Layout(())
 
@@ -130,9 +135,10 @@ class Queries:
         link = Linker(self._strings)
         link.prepare(query)
         plan = make_plan(query)
-        matcher = Matcher(plan, link)
+        timed = TimedOut(plan) if self._timed_out else None
+        matcher = Matcher(plan, link, self._timed_out)
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = Running(plan, link, matcher, position, 0, windows=windows)
+        running = Running(plan, link, matcher, position, 0, windows=windows, timed=timed)
         running.empty = running.nbytes
         return running
 
@@ -233,6 +239,7 @@ class Queries:
 
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
+        self._note_timed_out()
         return Matches([self.found_by(item, faults) for item in self.running], self._layout)
 
     def found_by(self, item: Running, faults: Faults) -> QueryMatches:
@@ -259,16 +266,31 @@ class Queries:
             item.matcher.advance(time, position, self.ring)
             if item.windows is not None:
                 item.windows.sweep(time, position, self.ring)
+        self._note_timed_out()
         if self.ring is not None:
             self.ring.reclaim(self.oldest(position))
 
-    def end(self, position: int) -> None:
-        """Drop all state."""
+    def end(self, position: int, *, complete: bool) -> None:
+        """Drop all state; if the stream is complete, every window ends."""
+        for item in self.running if complete and self._timed_out else ():
+            item.matcher.finish(self.ring)
+        self._note_timed_out()
         for item in self.running:
             item.matcher.clear()  # so that nothing is decided any more
             item.matcher.finish(self.ring)
         if self.ring is not None:
             self.ring.reclaim(position)
+
+    def _note_timed_out(self) -> None:
+        """Take what has timed out, while the ring has its events."""
+        for item in self.running:
+            if item.timed is not None:
+                item.timed.add(item.matcher, self.ring if self._numbered else None)
+
+    @property
+    def timed_out(self) -> list[TimedOut]:
+        """Partial matches that have timed out, by query."""
+        return [item.timed for item in self.running if item.timed is not None]
 
     # ----------------------------------------------------------------------- memory
 

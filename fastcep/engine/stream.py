@@ -37,10 +37,17 @@ class Stream:
         Puts events in order; None: they must be.
     memory
         The limit.
+    timed_out
+        Whether partial matches that have timed out are given out.
     """
 
     def __init__(
-        self, queries: Sequence[ast.Query], attributes: bool, reorder: Reorderer | None, memory: MemoryLimit
+        self,
+        queries: Sequence[ast.Query],
+        attributes: bool,
+        reorder: Reorderer | None,
+        memory: MemoryLimit,
+        timed_out: bool,
     ) -> None:
         self._schema: Schema = queries[0].schema
         self._attributes = attributes
@@ -49,7 +56,7 @@ class Stream:
         self._faults = memory.faults
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
-        self._queries = Queries(self._schema, self._strings, numbered=numbered)
+        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out)
         self._unused = UnusedStrings(self._strings, self._schema)
         self._position = 0
         self._time: int | None = None

@@ -3,7 +3,7 @@
 The events of a negated variable are kept, hashed by the equalities that its conditions ask for; a check looks for one
 between the neighbours that a match binds. It is made on the edge behind which the neighbours are known and all that
 the conditions mention, or where the match ends. If nothing is bound after the negated variable the check waits
-for the end of the window. (A leading one looks back from the last event, so it is always made where the match ends.)
+for the end of the window. (A leading one under ``WITHIN`` looks back from the last event, so it is always made where the match ends.)
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
 from fastcep.plan.conjuncts import Conjunct, guarded
 from fastcep.plan.ir import TRUE, Op, equality, key_pair, leaves, quantity, transform
 from fastcep.plan.placement import ForAll, Placer, of_last_rounds
+from fastcep.query import ast
 
 __all__ = ["Absence", "Absences", "place_negations"]
 
@@ -100,6 +101,7 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
     absence = _absence(placer, negated, items)
     sides = negated.before | negated.after
     nested = len(sides) < sum(not leaf.negated for leaf in placer.leaves)
+    begun = isinstance(placer.query.window, ast.ExplicitWindow)  # it is known where the window begins
 
     def begins(edge: Edge) -> bool:
         """Whether the check comes due on the edge: the SEQ of the negated variable begins."""
@@ -111,7 +113,7 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
         """Whether both neighbours, and what the conditions mention, are known behind the edge."""
         after = [edge.before[m] == YES or m == edge.member for m in negated.after]
         before = [edge.before[m] == YES for m in negated.before]
-        return any(after) and any(before) and all(item.decided(states[edge.target]) for item in items)
+        return any(after) and (begun or any(before)) and all(item.decided(states[edge.target]) for item in items)
 
     # States with a path on which the check is due and not made yet.
     due: set[int] = set()

@@ -1,0 +1,108 @@
+"""Partial matches that have timed out: what they bound and what they waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep._core.match import Matcher
+from fastcep.engine.matches import Layout, Matches, QueryMatches
+from fastcep.engine.output import numbered
+from fastcep.engine.returns import Bindings
+from fastcep.errors import ValidationError
+from fastcep.events import EventRing
+from fastcep.plan import Plan
+from fastcep.plan.ir import PREVIOUS
+from fastcep.query.patterns import leaves_of
+
+__all__ = ["TimedOut", "timed_out_table"]
+
+Ints = npt.NDArray[np.int64]
+_COLUMNS = ("bound", "waits_for")
+
+
+class TimedOut:
+    """Those of one query since they were taken last.
+
+    Raises
+    ------
+    ValidationError
+        A variable has the name of a column, or the query asks for contiguity.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._leaves = leaves_of(plan.query.pattern)
+        self._parts: list[QueryMatches] = []
+        empty = np.empty(0, np.int64)
+        lengths = [empty if repeated else None for repeated in plan.repeated]
+        self._nothing = self._part(Bindings(0, [empty] * len(lengths), lengths), empty, empty, empty, empty)
+        for leaf in self._leaves:
+            if leaf.name in _COLUMNS:
+                raise ValidationError(
+                    f"timed_out=True: query {plan.query.name!r} has a variable {leaf.name!r}, which is the name of a "
+                    "column of timed_out(); rename the variable"
+                )
+        if any(column.column == PREVIOUS for column in plan.columns):
+            raise ValidationError(
+                f"timed_out=True: query {plan.query.name!r} asks for contiguity, so nearly every partial match ends at "
+                "the next event and not with its window; leave timed_out or the contiguity"
+            )
+
+    def __len__(self) -> int:
+        return sum(part.bindings.n for part in self._parts)
+
+    def add(self, matcher: Matcher, numbers: EventRing | None) -> None:
+        """Take what has timed out in a call; ``numbers`` as for ``take_matches``."""
+        values, lengths, facts = matcher.take_timed_out()
+        if len(facts) == 0:
+            return
+        states, times, windows = facts.T
+        named = values if numbers is None else [numbered(positions, numbers) for positions in values]
+        bindings = Bindings(len(facts), named, lengths)
+        positive = [m for m, leaf in enumerate(self._leaves) if not leaf.negated]
+        bound = sum((_holds(values[m], lengths[m]) for m in positive), np.zeros(len(facts), np.int64))
+        self._parts.append(self._part(bindings, states, times, windows, bound))
+
+    def _part(self, bindings: Bindings, states: Ints, times: Ints, windows: Ints, bound: Ints) -> QueryMatches:
+        more = {"bound": pa.array(bound, pa.int64()), "waits_for": self._waits_for(states)}
+        each = np.ones(len(states), np.int64)
+        ids = np.ascontiguousarray(windows) if self._plan.windows is not None else None
+        return QueryMatches(
+            self._plan.query, bindings, each, each, np.ascontiguousarray(times), more, ids, partial=True
+        )
+
+    def _waits_for(self, states: Ints) -> pa.Array:
+        """The variables that the pattern allows next."""
+        members: dict[int, set[int]] = {}
+        for edge in self._plan.edges:
+            members.setdefault(edge.source, set()).add(edge.member)
+        names = [[self._leaves[member].name for member in sorted(members[state])] for state in states.tolist()]
+        return pa.array(names, pa.list_(pa.string()))
+
+    def take(self) -> list[QueryMatches]:
+        """Hand them over, behind a part without rows."""
+        parts, self._parts = [self._nothing, *self._parts], []
+        return parts
+
+
+def _holds(values: Ints, lengths: Ints | None) -> Ints:
+    """Per row 1 if it binds a variable."""
+    if lengths is None:
+        return (values >= 0).astype(np.int64)
+    ends = np.cumsum(lengths)
+    found = np.concatenate([[0], np.cumsum(values >= 0)])
+    return (found[ends] > found[ends - lengths]).astype(np.int64)
+
+
+def timed_out_table(queries: Sequence[TimedOut]) -> pa.Table:
+    """One table of what several queries have, by time, then query."""
+    parts = [part for query in queries for part in query.take()]
+    table = Matches(parts, Layout(parts)).to_arrow()
+    names = ["timed_out_at" if name == "detected_at" else name for name in table.column_names]
+    table = table.rename_columns(names)
+    first = ["query", "window_id", "timed_out_at", *_COLUMNS]
+    return table.select([*first, *(name for name in names if name not in first)])
