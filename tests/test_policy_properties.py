@@ -9,7 +9,7 @@ import naive
 import pyarrow as pa
 import pytest
 from disorder import disordered, late_engine, split
-from hypothesis import assume, event, given, settings
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from policy_strategies import AREAS, policy_cases
 from strategies import Case
@@ -19,14 +19,7 @@ from fastcep.plan import make_plan
 from fastcep.plan.ir import PREVIOUS
 from fastcep.query.patterns import positive_leaves, trailing_negation
 
-#: What the engine answers yet. The other tests wait.
-BUILT: tuple[str, ...] = AREAS
-TIMED_OUT_IS_BUILT = True
-
-areas = pytest.mark.parametrize(
-    "area",
-    [pytest.param(one, marks=() if one in BUILT else pytest.mark.skip(reason="not answered yet")) for one in AREAS],
-)
+areas = pytest.mark.parametrize("area", AREAS)
 some = settings(max_examples=max(1, settings().max_examples // 4))
 
 
