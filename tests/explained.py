@@ -57,6 +57,22 @@ CASES: dict[str, list[fc.Query]] = {
             name="parts",
         ),
     ],
+    "windows": [
+        query(
+            "PATTERN SEQ(A x, B y) WHERE x.ID = y.ID WINDOW OPEN ON A o WHERE o.V > 3 "
+            "CLOSE ON (B|C) c WHERE c.ID = o.ID AND c.V > o.V AND c.V < 9 AND o.V < 7 STRATEGY skip_till_next",
+            name="pairs",
+        ),
+        query("PATTERN SEQ(A x, B y) WINDOW EVERY 5 EVENTS CLOSE ON C c WHERE c.V < 9 SELECT first", name="all"),
+        query("PATTERN SEQ(A x, B y) WINDOW EVERY 1s CLOSE AFTER 8 EVENTS LIMIT 2 PER WINDOW", name="slide"),
+    ],
+    "policies": [
+        query(
+            "PATTERN SEQ(A a, B+ b[]) WITHIN 8ms SELECT last CONSUME consumed AFTER MATCH SKIP PAST LAST",
+            name="newest",
+        ),
+        query("PATTERN SEQ(A a, B b) WITHIN 8ms SELECT cumulative AFTER MATCH SKIP TO NEXT WEIGHT 3", name="sum"),
+    ],
 }
 OPERATORS = {
     "and": (
@@ -81,6 +97,8 @@ OPERATORS = {
         "PATTERN SEQ(A a, NEXT (SEQ(B b, C? c))+ g[] CONSECUTIVE, AND(SEQ(D d, NEXT A e), B+ f[] CONSECUTIVE)) "
         "WHERE a.V < d.V WITHIN 1h PARTITION BY ID"
     ),
+    "must": "PATTERN SEQ(A a, (SEQ(B b, C c))? g, D d) WHERE a.V < g.b.V WITHIN 1h STRATEGY skip_till_next",
+    "edge": "PATTERN SEQ(A x, B y, NEG C z) WINDOW OPEN ON A o CLOSE AFTER 5s WEIGHT 2.5",
     "rounds": "PATTERN AND((AND(A a, B? b))+ g[], C c) WHERE g[i].a.V < g[i].b.V AND [ID] WITHIN 1h",
     "periodic": "PATTERN PERIODIC(SEQ(A a, B b), 5min, N n) WHERE n.ID = a.ID AND a.V < b.V WITHIN 1h",
     "aperiodic": "PATTERN APERIODIC(A a, B+ b[], N n) WHERE n.V > b[i].V AND n.V != a.V AND [ID] WITHIN 1h",

@@ -22,6 +22,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from user_functions import own_registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -109,7 +110,8 @@ def run_page(page: Path) -> None:
 def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    run_page(page)
+    with own_registry():
+        run_page(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -1,5 +1,7 @@
+from typing import Any
+
 class Batch:
-    source: object
+    source: Any
     @property
     def position(self) -> int: ...
     def __init__(self, batch: object, position: int) -> None: ...

@@ -10,9 +10,9 @@ A conjunct is decided
   group, and of what is known before;
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
-Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the source.
-Under ``skip_till_next`` it matters when a conjunct is decided: at the last element that a Kleene variable may hold, and at
-those that it names.
+Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the
+source. Under ``skip_till_next`` it matters when a conjunct is decided: at the last element that a Kleene variable may
+hold, and at those that it names.
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
@@ -61,7 +61,7 @@ class Placement:
 
 
 def removes_rows(query: ast.Query) -> bool:
-    """Whether partial matches of the query end before their window does: they advance, lose an event, or are skipped."""
+    """Whether partial matches end before their window does: they advance, lose an event, or are skipped."""
     return query.strategy == "skip_till_next" or query.consume == "consumed" or query.after_match != "no skip"
 
 

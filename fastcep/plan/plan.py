@@ -105,9 +105,9 @@ class AbsencePlan:
 class EdgePlan:
     """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, then make the target's outputs.
 
-    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. A run that must
-    advance stays as well if the edge ``keeps`` it. ``copies`` are the outputs that are there already: ``(output, "row", register)`` or ``(output, "event", column)``; the program
-    ``outputs`` computes the others.
+    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. A run that
+    must advance stays as well if the edge ``keeps`` it. ``copies`` are the outputs that are there already:
+    ``(output, "row", register)`` or ``(output, "event", column)``; the program ``outputs`` computes the others.
     """
 
     source: int

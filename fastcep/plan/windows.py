@@ -1,8 +1,8 @@
 """Explicit windows: what opens and closes them, as small plans of their own.
 
 Which events open a window, and which close which, are matches of patterns: ``SEQ(o)``, and ``SEQ(o, c)`` of which each
-window takes the first. So their conditions are keys and predicates like those of the query, and closing one window among
-thousands is a look-up. Time and counts are left to the matcher.
+window takes the first. So their conditions are keys and predicates like those of the query, and closing one window
+among thousands is a look-up. Time and counts are left to the matcher.
 """
 
 from __future__ import annotations

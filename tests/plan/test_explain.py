@@ -13,6 +13,8 @@ import pytest
 import strategies
 from explained import CASES, ENDINGS, NS, OPERATORS, SCHEMA, query
 from hypothesis import given
+from hypothesis import strategies as st
+from policy_strategies import policy_cases
 
 import fastcep as fc
 from fastcep.plan import explain, make_plan
@@ -63,6 +65,9 @@ KEYS = {
     "indexes": "number state keys guard for_all",
     "edges": "source target loop index keys predicates for_all",
 }
+STRATEGY = "strategy select consume limit after_match weight"
+EXTENT = "kind value text"
+EVENT = "variable types conditions"
 
 
 MORE = {  # of a pattern that is more than a SEQ of variables
@@ -95,12 +100,24 @@ def test_the_structure_of_the_json(name: str) -> None:
     for given_query, one in zip(CASES[name], told["queries"], strict=True):
         assert list(one) == keys("query", name)
         for part in ("variables", "states", "indexes", "edges"):
-            assert all(list(entry) == keys(part, name) for entry in one[part])
+            assert all([key for key in entry if key != "keeps"] == keys(part, name) for entry in one[part])
         for part in ("groups", "negations"):
             assert all(list(entry) == INNER[part].split() for entry in one.get(part, []))
         for entry in absences(one):
             assert list(entry) == INNER["absences"].split()
+        assert list(one["strategy"]) == STRATEGY.split()
+        check_windows(one["windows"], explicit=one["window"]["kind"] == "explicit")
         assert fc.parse(one["text"], given_query.schema) == given_query
+
+
+def check_windows(told: dict[str, Any], *, explicit: bool) -> None:
+    """The structure of what is told about windows."""
+    assert list(told) == ["mode", "why", *(["opens", "closes"] if explicit else [])]
+    for part, more in (("opens", ""), ("closes", " keys predicates")) if explicit else ():
+        entry = told[part]
+        event = (EVENT + more).split() if entry["kind"] == "event" else []
+        assert list(entry) == [*EXTENT.split(), *event]
+        assert (entry["value"] is None) == (entry["text"] is None) == bool(event)
 
 
 def absences(told: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,7 +127,7 @@ def absences(told: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entries in places for entry in entries]
 
 
-@given(strategies.cases())
+@given(st.one_of(strategies.cases(), policy_cases()))
 def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     """Every format tells every plan; births, rings and guards are there, with a reason, where the plan has them."""
     plan = make_plan(case.query)
@@ -129,6 +146,9 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
         assert bool(entry["predicates"]) == (edge.predicate is not None)
         assert len(entry["keys"]) == len(edge.probe)
         assert len(entry.get("absences", [])) == len(edge.absences)
+        assert entry.get("keeps", False) == (edge.keeps and plan.must_advance)
+    assert ("opens" in told["windows"]) == (plan.windows is not None)
+    assert (told["windows"]["mode"] == "isolated") == (plan.windows is not None and plan.windows.isolated)
     in_order = sorted(plan.negations, key=lambda negation: negation.member)
     for negation, entry in zip(in_order, told.get("negations", []), strict=True):
         assert len(entry["keys"]) == len(negation.keys)
@@ -181,6 +201,40 @@ def test_negations_tell_what_is_kept_and_checked() -> None:
     text = explain(make_plan(CASES["negated"][0]))
     assert "no m between a and b, c where a.ID = m.ID AND m.V < b[last].V" in text
     assert "waits     for the end of the window: no n after a, b, c where a.ID = n.ID AND for all" in text
+
+
+def test_windows_tell_how_they_open_and_close() -> None:
+    cases = [*CASES["windows"], *CASES["edge"]]
+    pairs, every, slide, edge = (facts(make_plan(one))["windows"] for one in cases)
+    assert pairs["opens"] == {
+        "kind": "event", "value": None, "text": None, "variable": "o", "types": ["A"], "conditions": ["3 < o.V"],
+    }  # fmt: skip
+    assert pairs["closes"] == {
+        "kind": "event", "value": None, "text": None, "variable": "c", "types": ["B", "C"], "conditions": ["c.V < 9"],
+        "keys": [{"row": "o.ID", "event": "c.ID"}], "predicates": ["o.V < 7", "o.V < c.V"],
+    }  # fmt: skip
+    assert every["opens"] == {"kind": "events", "value": 5, "text": "5 EVENTS"}
+    assert (every["closes"]["conditions"], every["closes"]["keys"], every["closes"]["predicates"]) == (
+        ["c.V < 9"], [], [],
+    )  # fmt: skip
+    assert slide["opens"] == {"kind": "time", "value": 10**9, "text": "1s"}
+    assert slide["closes"] == {"kind": "events", "value": 8, "text": "8 EVENTS"}
+    assert edge["closes"] == {"kind": "time", "value": 5 * 10**9, "text": "5s"}
+    assert [told["mode"] for told in (pairs, every, slide, edge)] == ["shared", "isolated", "isolated", "isolated"]
+    assert [told["why"].split(" because of ")[1] for told in (every, slide, edge)] == [
+        "SELECT first", "LIMIT 2 PER WINDOW", "NEG at the edge of the window",
+    ]  # fmt: skip
+
+
+def test_pictures_tell_the_clauses_that_say_something() -> None:
+    for name, told in (("policies", "strategy"), ("windows", "opens"), ("windows", "closes"), ("must", "strategy")):
+        assert told in dict(notes(facts(make_plan(CASES[name][0]))))
+    assert "strategy" not in dict(notes(facts(make_plan(CASES["and"][0]))))
+
+
+def test_only_a_run_that_must_advance_tells_that_a_copy_stays() -> None:
+    assert [edge.get("keeps", False) for edge in facts(make_plan(CASES["must"][0]))["edges"]].count(True) == 1
+    assert not any("keeps" in edge for edge in facts(make_plan(CASES["group"][0]))["edges"])
 
 
 def test_groups_read_as_in_the_language() -> None:

@@ -82,10 +82,27 @@ def nasty_operators(name: str, other: str) -> fc.Query:
     )
 
 
+def nasty_windows(name: str, other: str) -> fc.Query:
+    """The same for what opens and closes windows."""
+    x = f"{other}A"
+    schema = fc.Schema({name + "T": {x: "int64"}, "B": {x: "int64"}}, time="ts", type="type")
+    opening, closing = schema[name + "T"](name), schema[name + "T"](other + "2")
+    return (
+        fc.seq(schema.B(name + "3"), schema.B(other + "L"))
+        .window(
+            opens=fc.on(opening, opening[x] > 3),
+            closes=fc.on(closing, closing[x] == opening[x], closing[x] != 7, closing[x] * 2 > opening[x]),
+        )
+        .strategy("skip_till_next")
+        .named(name)
+        .build()
+    )
+
+
 TEXTS = st.sampled_from(NASTY) | st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter("i".__ne__)
 
 
-@pytest.mark.parametrize("make", [nasty_query, nasty_operators])
+@pytest.mark.parametrize("make", [nasty_query, nasty_operators, nasty_windows])
 @given(name=TEXTS, other=TEXTS)
 def test_names_stay_names(make: Callable[[str, str], fc.Query], name: str, other: str) -> None:
     if len({name, name + "N", name + "3", other + "2", other + "G", other + "L"}) < 6:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fastcep.events import format_duration
 from fastcep.plan.automaton import START
 from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
+from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.query import ast, expression_text, to_text
@@ -20,10 +20,6 @@ __all__ = ["VERSION", "document", "facts"]
 #: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
 VERSION = 1
 
-_WINDOWS = {
-    "mode": "shared",
-    "why": "WITHIN counts from a match's first event, so one row serves whatever the window's position",
-}
 _STORE = {"kind": "rows", "why": "the only store"}
 _PREDICATES = {"kind": "generated kernels", "tier": 1, "until_compiled": {"kind": "bytecode", "tier": 0}}
 
@@ -40,9 +36,16 @@ def facts(plan: Plan) -> dict[str, Any]:
     return {
         "name": query.name,
         "text": to_text(query),
-        "window": _window(plan),
-        "windows": _WINDOWS,
-        "strategy": {"strategy": query.strategy, "select": query.select, "consume": query.consume},
+        "window": window_facts(plan),
+        "windows": mode_facts(plan),
+        "strategy": {
+            "strategy": query.strategy,
+            "select": query.select,
+            "consume": query.consume,
+            "limit": query.limit,
+            "after_match": query.after_match,
+            "weight": query.weight,
+        },
         "store": _STORE,
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
@@ -89,17 +92,6 @@ def _contiguity(plan: Plan) -> dict[str, Any]:
     kinds = zip(plan.query.schema.type_names, plan.partition.columns, strict=True)
     outside = [name for name, columns in kinds if not columns]
     return {"contiguity": {"in": "partition", "by": list(plan.query.partition), "outside": outside}}
-
-
-def _window(plan: Plan) -> dict[str, Any]:
-    kind = ("time", "events", "unbounded")[plan.window_kind]
-    text = {"time": f"WITHIN {format_duration(plan.window)}", "events": f"WITHIN {plan.window} EVENTS"}
-    return {
-        "kind": kind,
-        "value": None if kind == "unbounded" else plan.window,
-        "text": text.get(kind, "WITHIN UNBOUNDED"),
-        "expiry": "never" if kind == "unbounded" else "by first event",
-    }
 
 
 def _state(plan: Plan, number: int, more: Operators | None) -> dict[str, Any]:
@@ -165,6 +157,8 @@ def _birth(plan: Plan, number: int) -> list[str]:
     if own:
         types = ", ".join(map(name_text, dict.fromkeys(own)))
         why.append(f"an event of type {types} must not meet the row that it made itself")
+    if plan.removes:
+        why.append("a row may end before its window does")
     return why
 
 

@@ -84,6 +84,7 @@ class Operators:
             "again": edge.again,
             "round": _ROUNDS[edge.round] if edge.group >= 0 else None,
             "absences": [self._absence(n) for n in edge.absences],
+            **({"keeps": True} if edge.keeps and self.plan.must_advance else {}),
         }
 
     def of_for_all(self, number: int) -> dict[str, Any]:

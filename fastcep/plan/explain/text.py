@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep.plan.explain.words import binding, edge_lines, notes, place, shown, state_lines, title
+from fastcep.plan.explain.words import (
+    binding,
+    edge_lines,
+    operator_notes,
+    place,
+    shown,
+    state_lines,
+    strategy_text,
+    title,
+)
 from fastcep.query.printer import name_text
 
 __all__ = ["text"]
@@ -26,17 +35,17 @@ def text(facts: dict[str, Any]) -> str:
 
 def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
     window, windows, store = facts["window"], facts["windows"], facts["store"]
-    strategy, predicates = facts["strategy"], facts["predicates"]
+    predicates = facts["predicates"]
     out = [
         ("window", f"{window['text']}, expiry {window['expiry']}"),
         ("windows", f"{windows['mode']}: {windows['why']}"),
-        ("strategy", f"{strategy['strategy']}, select {strategy['select']}, consume {strategy['consume']}"),
+        ("strategy", strategy_text(facts)),
         ("store", f"{store['kind']} ({store['why']}), one contiguous bucket per key"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
     out += [("per event", entry["expression"]) for entry in facts["per_event"]]
-    return out + notes(facts)
+    return out + operator_notes(facts)
 
 
 def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+from fastcep.query.ast import AFTER_MATCH, CONSUMPTIONS, SELECTIONS, STRATEGIES
 from fastcep.query.printer import name_text
 
 __all__ = [
-    "binding", "clip", "columns", "edge_lines", "notes", "place", "shown", "state_lines", "title", "type_text", "wrap",
+    "binding", "clip", "columns", "edge_lines", "notes", "operator_notes", "place", "shown", "state_lines",
+    "strategy_text", "title", "type_text", "wrap",
 ]  # fmt: skip
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp")
@@ -101,7 +103,8 @@ def binding(facts: dict[str, Any], edge: dict[str, Any]) -> str:
     text = f"binds {_name(facts, edge['variable'])}: {type_text(_variable(facts, edge['variable']))}"
     if edge["again"]:
         text += ", again"
-    return text if edge["round"] is None else f"{text}, {edge['round']} round"
+    text = text if edge["round"] is None else f"{text}, {edge['round']} round"
+    return f"{text}, a copy stays" if edge.get("keeps") else text
 
 
 def _variable(facts: dict[str, Any], name: str) -> dict[str, Any]:
@@ -194,12 +197,40 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
     return lines
 
 
+def strategy_text(facts: dict[str, Any]) -> str:
+    """Strategy, selection and consumption, and of the other clauses those that say something."""
+    entry = facts["strategy"]
+    parts = [entry["strategy"], f"select {entry['select']}", f"consume {entry['consume']}"]
+    if entry["limit"] is not None:
+        parts.append(f"limit {entry['limit']} per window")
+    if entry["after_match"] != AFTER_MATCH[0]:
+        parts.append(f"after match {entry['after_match']}")
+    if entry["weight"] != 1:
+        parts.append(f"weight {entry['weight']:g}")
+    return ", ".join(parts)
+
+
+_USUAL = f"{STRATEGIES[0]}, select {SELECTIONS[0]}, consume {CONSUMPTIONS[0]}"
+
+
 def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
-    """What the operators of a pattern ask for, as pairs of a heading and a text.
+    """What stands beside the states in a picture: windows and strategy if they are not the usual ones, operators."""
+    lines, windows = [], facts["windows"]
+    if "opens" in windows:
+        lines.append(("windows", f"{windows['mode']}: {windows['why']}"))
+    if strategy_text(facts) != _USUAL:
+        lines.append(("strategy", strategy_text(facts)))
+    return lines + operator_notes(facts, full=full)
+
+
+def operator_notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
+    """What explicit windows and the operators of a pattern ask for, as pairs of a heading and a text.
 
     ``full`` is for where the states and edges do not tell what is checked of a negated variable.
     """
-    lines = []
+    lines, windows = [], facts["windows"]
+    if "opens" in windows:
+        lines += [("opens", _opens_text(windows["opens"])), ("closes", _closes_text(windows["closes"]))]
     for group in facts.get("groups", []):
         name = name_text(group["name"]) + ("[]" if group["repeated"] else "")
         many = _quantifier(group) if group["repeated"] else "?"
@@ -215,6 +246,34 @@ def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]
     if "contiguity" in facts:
         lines.append(("contiguity", _contiguity_text(facts["contiguity"])))
     return lines
+
+
+def _opens_text(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "event":
+        return f"a window at each {_event_text(entry)}"
+    if entry["kind"] == "events":
+        return f"a window every {entry['text']}"
+    return f"a window at the first event of every {entry['text']}"
+
+
+def _closes_text(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "time":
+        return f"{entry['text']} after the event that opened it"
+    if entry["kind"] == "events":
+        return f"with the last of {entry['text']} from the one that opened it on"
+    if not entry["keys"] and not entry["predicates"]:
+        return f"all windows, at each {_event_text(entry)}"
+    parts = [f"at the first later {_event_text(entry)}"]
+    if entry["keys"]:
+        parts.append("looked up by " + ", ".join(f"{key['row']} = {key['event']}" for key in entry["keys"]))
+    if entry["predicates"]:
+        parts.append(f"where {' AND '.join(entry['predicates'])}")
+    return "; ".join(parts)
+
+
+def _event_text(entry: dict[str, Any]) -> str:
+    text = f"{'|'.join(map(name_text, entry['types']))} {name_text(entry['variable'])}"
+    return f"{text} with {' AND '.join(entry['conditions'])}" if entry["conditions"] else text
 
 
 def _contiguity_text(entry: dict[str, Any]) -> str:
