@@ -12,18 +12,18 @@ from fastcep._core.gauges cimport first_position
 from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.partitions cimport drop_cut_off, find_previous
-from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part
+from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part, part_bytes
 from fastcep._core.pending cimport pending_bytes
-from fastcep._core.policy cimport CUMULATIVE, policy_clear
+from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.predicate cimport CHUNK
 from fastcep._core.remove cimport replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
-from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
+from fastcep._core.starts cimport EXPLICIT, drop_all, drop_empty, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
 from fastcep._core.tables cimport Leaf
 from fastcep._core.timeout cimport collect
-from fastcep._core.vectors cimport vec_free
+from fastcep._core.vectors cimport Vec, vec_free
 from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
 
 cdef extern from "check.h":
@@ -70,6 +70,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
+        if core.removes:
+            drop_empty(&core.starts)
         if core.starts.first - core.starts.kept >= BUNCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
@@ -79,15 +81,14 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     core.now = time[n - 1]
     if core.window_kind == EXPLICIT:
         move_windows(core, time, position, n, n)
-        if core.failed:
-            give_up(core)
-    if core.due < core.now:
+    if core.due < core.now and not core.failed:
         decide(core, core.now, False)
-        if core.failed:
-            give_up(core)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
     if core.starts.keeps:
         collect(core, core.starts.kept, core.starts.first)
+    if core.failed:  # what its last event decides has no room
+        core.events -= 1
+        return stop(core, events, n - 1, n - 1)
     return n
 
 
@@ -96,7 +97,9 @@ cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssiz
     give_up(core)
     if core.window_kind == EXPLICIT:
         move_windows(core, events.time, events.position, events.size, events.size)
-        core.failed = False
+        while core.failed:  # a window that has no room in the ring: on to the next one
+            core.failed = False
+            move_windows(core, events.time, events.position, events.size, events.size)
     core.blind = events.time[events.size - 1]
     core.events += taken - first
     return taken
@@ -112,6 +115,8 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
     if core.advanced.size > 0:
         replace_advanced(core)
     if core.emitted:
+        if core.after_match == PAST_LAST and core.starts.kept < core.starts.first:
+            collect(core, core.starts.kept, core.starts.first)  # before everything is dropped
         end_event(core, position, core.now)
 
 
@@ -182,6 +187,8 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
     cdef int i
     if core.cuts:
         drop_cut_off(core)
+    if core.cuts or core.removes:
+        drop_empty(&core.starts)
     for i in range(core.n_indexes):
         sweep(core.indexes + i, core.starts.kept)
     for i in range(core.n_negations):
@@ -237,7 +244,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     for number in range(core.windows.first, core.windows.next):
         part = window_at(&core.windows, number).part
         if part != NULL:
-            total += pending_bytes(&part.pending) + starts_bytes(&part.starts)
+            total += part_bytes(core) + pending_bytes(&part.pending) + starts_bytes(&part.starts)
     return total
 
 
@@ -247,31 +254,41 @@ cdef void drop_all_rows(Core* core) noexcept nogil:
     drop_pending(core)
     drop_all(&core.starts)
     for number in range(core.windows.first, core.windows.next):
+        if core.n_negations > 0 and window_at(&core.windows, number).part != NULL:
+            core.blind = max(core.blind, core.now)  # its negated events go as well
         drop_part(core, window_at(&core.windows, number))
 
 
 cdef void give_up(Core* core) noexcept nogil:
     """Drop all partial matches and what the failed event has put out; the matches before it stay."""
-    cdef int64_t whole = 0, values, i
-    cdef int m
+    cdef int64_t whole = 0, i
     for i in range(core.detected_counts.size):
         whole += core.detected_counts.data[i]
     core.detected.size = core.detected_times.size = core.detected_counts.size
     core.emitted = core.advanced.size = 0
     if core.n_sets > 0:
         forget(&core.seen)
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
-            continue
-        values = whole
-        if core.leaves[m].repeated or core.select == CUMULATIVE:
-            values = 0
-            for i in range(whole):
-                values += core.out_lengths[m].data[i]
-            core.out_lengths[m].size = whole
-        core.out_values[m].size = values
+    _withdraw(core, core.out_values, core.out_lengths, whole, core.select == CUMULATIVE)
+    core.timed.size -= core.timed.size % 3
+    _withdraw(core, core.timed_values, core.timed_lengths, core.timed.size // 3, False)
     core.out_windows.size = whole if core.window_kind == EXPLICIT else 0
     core.lost += core.starts.live + core.elsewhere
     drop_all_rows(core)
     sweep_all(core)
     core.failed = False
+
+
+cdef void _withdraw(Core* core, Vec* values, Vec* lengths, int64_t whole, bint lists) noexcept nogil:
+    """Cut the vectors of an output, one per member, to ``whole`` entries; ``lists``: every member has a list."""
+    cdef int64_t i, size
+    cdef int m
+    for m in range(core.n_members):
+        if core.leaves[m].negated:
+            continue
+        size = whole
+        if core.leaves[m].repeated or lists:
+            size = 0
+            for i in range(whole):
+                size += lengths[m].data[i]
+            lengths[m].size = whole
+        values[m].size = size

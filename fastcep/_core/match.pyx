@@ -50,6 +50,15 @@ cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
+cdef bint collect_all(Core* core) noexcept nogil:
+    """Write out what has timed out; False without memory for all of it."""
+    collect(core, core.starts.kept, core.starts.first)
+    if core.failed:
+        give_up(core)
+        return False
+    return True
+
+
 cdef class Matcher:
     """State of one query.
 
@@ -290,22 +299,22 @@ cdef class Matcher:
         ``position`` is the next event's. Matches wait for :meth:`take_output`. False: there was no memory for all of
         them; then every partial match has been dropped (counted in ``lost``).
         """
-        done = self._decide(time, ring, False)
+        cdef bint done = self._decide(time, ring, False)
         with nogil:
             self.core.now = max(time, self.core.now)
             expire(&self.core.starts, self.core.window_kind, self.core.window, time, position)
             if self.core.starts.keeps:
-                collect(&self.core, self.core.starts.kept, self.core.starts.first)
+                done &= collect_all(&self.core)
             sweep_all(&self.core)
         return done
 
     def finish(self, ring):
         """End the stream: decide every match that waits, then drop all there is. Returns as :meth:`advance`."""
-        done = self._decide(INT64_MAX, ring, True)
+        cdef bint done = self._decide(INT64_MAX, ring, True)
         if self.core.starts.keeps:
             with nogil:
                 expire_all(&self.core.starts, self.core.window_kind, self.core.now)
-                collect(&self.core, self.core.starts.kept, self.core.starts.first)
+                done &= collect_all(&self.core)
         self.core.now = INT64_MAX
         self.clear()
         return done

@@ -9,7 +9,6 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport Core
-from fastcep._core.starts cimport drop_first
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.tables cimport IndexInfo
 
@@ -55,7 +54,7 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
 cdef void drop_cut_off(Core* core) noexcept nogil:
     """Empty the buckets whose rows wait for an event right after one that is not the last any more, for the sweep.
 
-    Then the oldest starts may be without a row, and go too.
+    Then the oldest starts may be without a row.
     """
     cdef Bucket* bucket
     cdef int64_t* rows = core.starts.rows
@@ -72,8 +71,6 @@ cdef void drop_cut_off(Core* core) noexcept nogil:
                     rows[start & core.starts.mask] -= 1
                     core.starts.live -= 1
             bucket.head = bucket.size = 0
-    while core.starts.first < core.starts.next and rows[core.starts.first & core.starts.mask] == 0:
-        drop_first(&core.starts)
 
 
 cdef inline int64_t _last_event(Core* core, const IndexInfo* info, Bucket* bucket) noexcept nogil:

@@ -6,11 +6,11 @@ time and counts are watched here. To work on an isolated window its part is *ent
 core's, so that everything else needs to know nothing of windows.
 """
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from fastcep._core.core cimport Core
 from fastcep._core.decide cimport decide
-from fastcep._core.memory cimport give_back
+from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
 from fastcep._core.store cimport Index, index_clear, index_init
@@ -54,15 +54,15 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
 cdef void _close_passed(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
     """Close the windows whose time or count is over at event ``place``."""
     cdef Windows* windows = &core.windows
-    cdef int64_t last
+    cdef int64_t opened
     if windows.closing == AFTER_TIME:
         pass_time(core, time[min(place, n - 1)])
     elif windows.closing == AFTER_EVENTS:
         while windows.first < windows.next and not core.failed:
-            last = window_at(windows, windows.first).position + windows.length - 1
-            if last >= position + place:
+            opened = window_at(windows, windows.first).position
+            if position + place - opened < windows.length:
                 break
-            _close(core, windows.first, time[last - position])
+            _close(core, windows.first, time[opened + windows.length - 1 - position])
 
 
 cdef void _close_all(Core* core, int64_t position, int64_t time) noexcept nogil:
@@ -153,7 +153,7 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
     core.starts = part.starts
     core.indexes = part.indexes
     core.pending = part.pending
-    core.reported = part.reported
+    core.reported = window.reported
     core.window_id = window.id
     core.window_time = window.time
     core.elsewhere -= core.starts.live
@@ -166,26 +166,29 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     part.starts = core.starts
     part.indexes = core.indexes
     part.pending = core.pending
-    part.reported = core.reported
+    if not core.failed:  # else what it counted last is withdrawn
+        window.reported = core.reported
     core.elsewhere += core.starts.live
     core.peak = max(core.peak, core.elsewhere)
     core.starts = core.outside.starts
     core.indexes = core.outside.indexes
     core.pending = core.outside.pending
-    if core.limit > 0 and part.reported >= core.limit:
+    if core.limit > 0 and window.reported >= core.limit:
         drop_part(core, window)
         window.closed = True  # for all that is matched; it leaves the ring in its turn
 
 
 cdef Part* _new_part(Core* core) noexcept nogil:
-    cdef Part* part = <Part*>calloc(1, sizeof(Part))
+    cdef int64_t bytes = part_bytes(core)
+    cdef Part* part = <Part*>obtain(&core.budget, bytes)
     cdef Index* index
     cdef int i, n = core.n_indexes + core.n_negations
     if part == NULL:
         return NULL
-    part.indexes = <Index*>calloc(max(1, n), sizeof(Index))
+    memset(part, 0, bytes)
+    part.indexes = <Index*>(part + 1)
     pending_init(&part.pending, &core.budget, core.outside.pending.width)
-    if part.indexes == NULL or starts_init(&part.starts, &core.budget) < 0:
+    if starts_init(&part.starts, &core.budget) < 0:
         _free_part(core, part)
         return NULL
     for i in range(n):
@@ -198,12 +201,16 @@ cdef Part* _new_part(Core* core) noexcept nogil:
 
 cdef void _free_part(Core* core, Part* part) noexcept nogil:
     cdef int i
-    for i in range(core.n_indexes + core.n_negations if part.indexes != NULL else 0):
+    for i in range(core.n_indexes + core.n_negations):
         index_clear(part.indexes + i)
-    free(part.indexes)
     starts_clear(&part.starts)
     pending_clear(&part.pending)
-    free(part)
+    give_back(&core.budget, part, part_bytes(core))
+
+
+cdef int64_t part_bytes(const Core* core) noexcept nogil:
+    """Bytes of a part, with its indexes' heads behind it, without what they hold."""
+    return sizeof(Part) + (core.n_indexes + core.n_negations) * sizeof(Index)
 
 
 cdef void drop_part(Core* core, Opened* window) noexcept nogil:

@@ -8,6 +8,11 @@ cdef enum:              # selections, as in fastcep.query.ast
     LAST
     CUMULATIVE
 
+cdef enum:              # what is skipped after a match, likewise
+    NO_SKIP
+    TO_NEXT
+    PAST_LAST
+
 
 cdef void apply_policies(Core* core) noexcept nogil
 cdef void policy_clear(Core* core) noexcept nogil

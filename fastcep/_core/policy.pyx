@@ -12,12 +12,6 @@ from fastcep._core.remove cimport drop_holders, drop_starts
 from fastcep._core.starts cimport drop_all
 from fastcep._core.vectors cimport Vec, push, vec_free
 
-cdef enum:              # places in ast.AFTER_MATCH
-    NO_SKIP
-    TO_NEXT
-    PAST_LAST
-
-
 cdef void apply_policies(Core* core) noexcept nogil:
     """Choose among the event's matches, and let follow what follows from those that are reported."""
     cdef int64_t n = core.emitted, i

@@ -64,6 +64,12 @@ cdef inline void drop_first(Starts* starts) noexcept nogil:
         release_first(starts)
 
 
+cdef inline void drop_empty(Starts* starts) noexcept nogil:
+    """Forget the oldest starts that have no rows any more."""
+    while starts.first < starts.next and starts.rows[starts.first & starts.mask] == 0:
+        drop_first(starts)
+
+
 cdef inline void release_first(Starts* starts) noexcept nogil:
     """Free the nodes of the oldest start that is kept."""
     cdef int64_t node = starts.node[starts.kept & starts.mask], following

@@ -41,7 +41,8 @@ cdef void index_clear(Index* index) noexcept nogil:
     cdef int64_t i
     if index.budget == NULL:
         return
-    index.budget.used -= index_bytes(index)
+    if index.slots != NULL:  # else it holds nothing: there was no memory for it
+        index.budget.used -= index_bytes(index)
     for i in range(index.n_buckets):
         free(bucket_at(index, i).data)
     free(index.buckets)

@@ -17,13 +17,13 @@ cdef struct Part:            # what an isolated window holds for itself
     Starts starts
     Index* indexes
     Pending pending
-    int64_t reported
 
 
 cdef struct Opened:
     int64_t position         # of the event that opened it,
     int64_t time
     int64_t id               # and its sequence number
+    int64_t reported         # matches, where there is a limit
     bint closed
     Part* part               # NULL: shared mode, nothing in it yet, or its limit is reached
 

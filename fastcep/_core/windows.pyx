@@ -22,6 +22,7 @@ cdef int add_window(Windows* windows, int64_t position, int64_t time, int64_t id
     one.position = position
     one.time = time
     one.id = id
+    one.reported = 0
     one.closed = False
     one.part = NULL
     windows.next += 1

@@ -201,12 +201,17 @@ class Queries:
     def _bound(self, item: Running, events: Batch, faults: Faults) -> bool:
         """Tell a query what opens and closes its explicit windows; returns whether it can go on."""
         if item.windows is not None:
+            lost = item.matcher.lost
             try:
                 item.matcher.use_bounds(*item.windows.find(events, self.ring))
             except Exception as error:
                 item.matcher.drop(events.last_time)
                 item.matcher.forget_windows()
-                faults.failed(item.name, error)
+                if isinstance(error, MemoryError):
+                    dropped = item.matcher.lost - lost
+                    faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
+                else:
+                    faults.failed(item.name, error)
                 return False
         return True
 
@@ -218,6 +223,7 @@ class Queries:
             taken = matcher.process(events, self.ring, first, last, shared)
         except Exception as error:
             matcher.drop(events.last_time)
+            matcher.forget_windows()
             faults.failed(item.name, error)
             return False
         if taken < last:
@@ -278,6 +284,9 @@ class Queries:
         for item in self.running:
             item.matcher.clear()  # so that nothing is decided any more
             item.matcher.finish(self.ring)
+            item.matcher.forget_windows()
+            if item.windows is not None:
+                item.windows.end()
         if self.ring is not None:
             self.ring.reclaim(position)
 

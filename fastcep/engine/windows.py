@@ -39,6 +39,11 @@ class WindowBounds:
         """Bytes that the small matchers hold."""
         return sum(matcher.nbytes for matcher in self.matchers)
 
+    @property
+    def refused(self) -> bool:
+        """Whether the last want of memory was the limit's doing."""
+        return any(matcher.refused for matcher in self.matchers)
+
     def set_limit(self, limit: int) -> None:
         """Let each small matcher hold so many bytes."""
         for matcher in self.matchers:
@@ -48,6 +53,11 @@ class WindowBounds:
         """Give back the memory of what has passed."""
         for matcher in self.matchers:
             matcher.advance(time, position, ring)
+
+    def end(self) -> None:
+        """Forget the windows that are open."""
+        for matcher in self.matchers:
+            matcher.clear()
 
     def find(self, events: Batch, ring: Any) -> tuple[Ints, Ints, Ints, Ints]:
         """Find what a batch opens and closes, see ``Matcher.use_bounds``."""
@@ -77,7 +87,8 @@ class WindowBounds:
 
 
 def _run(matcher: Matcher, events: Batch, ring: Any) -> list[Ints]:
-    if matcher.process(events, ring) < len(events.source):
-        raise MemoryError("no memory for the explicit windows that are open; all of them were closed")
+    taken = matcher.process(events, ring)
     values: list[Ints] = matcher.take_output()[0]
+    if taken < len(events.source):
+        raise MemoryError("no memory for the explicit windows that are open; all of them were closed")
     return values
