@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ class TimedOut:
             self._plan.query, bindings, each, each, np.ascontiguousarray(times), more, ids, partial=True
         )
 
-    def _waits_for(self, states: Ints) -> pa.Array:
+    def _waits_for(self, states: Ints) -> pa.Array[Any]:
         """The variables that the pattern allows next."""
         members: dict[int, set[int]] = {}
         for edge in self._plan.edges:
@@ -95,7 +96,7 @@ def _holds(values: Ints, lengths: Ints | None) -> Ints:
         return (values >= 0).astype(np.int64)
     ends = np.cumsum(lengths)
     found = np.concatenate([[0], np.cumsum(values >= 0)])
-    return (found[ends] > found[ends - lengths]).astype(np.int64)
+    return np.asarray(found[ends] > found[ends - lengths], np.int64)
 
 
 def timed_out_table(queries: Sequence[TimedOut]) -> pa.Table:

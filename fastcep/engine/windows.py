@@ -79,7 +79,8 @@ class WindowBounds:
             (opens,) = _run(self._opening, events, ring)
             return opens - events.position
         if self._plan.every_events:
-            return np.arange(-events.position % self._plan.every_events, len(batch), self._plan.every_events, np.int64)
+            every = self._plan.every_events
+            return np.arange(-events.position % every, len(batch), every, dtype=np.int64)
         slides = batch.time // self._plan.every_time
         before = np.concatenate([slides[:1] - 1 if self._slide is None else [self._slide], slides[:-1]])
         self._slide = int(slides[-1])

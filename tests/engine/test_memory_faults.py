@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
