@@ -37,7 +37,8 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
     for i in range(core.found.size // WORDS):
         if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
             birth = core.found.data[i * WORDS + 1]
-            _write(core, core.found.data + i * WORDS)
+            if not core.failed:  # else what was not written whole is withdrawn
+                _write(core, core.found.data + i * WORDS)
     release(&core.starts)
 
 
@@ -69,6 +70,8 @@ cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
     if core.implied >= 0:
         core.stage.bind[core.implied][0] = core.starts.position[entry[0] & core.starts.mask]
     write_row(core, state, 0, core.timed_values, core.timed_lengths)
+    if core.failed:
+        return
     if core.window_kind == TIME:
         time = time + core.window if time <= INT64_MAX - core.window else INT64_MAX
     elif core.window_kind == EXPLICIT:
