@@ -33,7 +33,8 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
                 start = bucket.data[<int64_t>r * index.fixed]
                 if first <= start < end:
                     _note(core, start, bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
-    qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
+    if core.found.size > 0:  # data may be NULL
+        qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
     for i in range(core.found.size // WORDS):
         if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
             birth = core.found.data[i * WORDS + 1]
