@@ -82,7 +82,8 @@ cdef int _compare(const void* left, const void* right) noexcept nogil:
 cdef void _ascend(Vec* vec, int64_t first) noexcept nogil:
     """Sort from ``first`` on, each value once."""
     cdef int64_t i, size = first
-    qsort(vec.data + first, vec.size - first, sizeof(int64_t), _compare)
+    if vec.size > first:  # data may be NULL
+        qsort(vec.data + first, vec.size - first, sizeof(int64_t), _compare)
     for i in range(first, vec.size):
         if i == first or vec.data[i] != vec.data[size - 1]:
             vec.data[size] = vec.data[i]

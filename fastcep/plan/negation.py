@@ -3,8 +3,8 @@
 The events of a negated variable are kept, hashed by the equalities that its conditions ask for; a check looks for one
 between the neighbours that a match binds. It is made on the edge behind which the neighbours are known and all that
 the conditions mention, or where the match ends. If nothing is bound after the negated variable the check waits
-for the end of the window. (A leading one under ``WITHIN`` looks back from the last event, so it is always made where the
-match ends.)
+for the end of the window. (A leading one under ``WITHIN`` looks back from the last event, so it is always made where
+the match ends.)
 """
 
 from __future__ import annotations
