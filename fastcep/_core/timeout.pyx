@@ -34,17 +34,11 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
             bucket = bucket_at(index, b)
             for r in range(bucket.head, bucket.size):
                 start = bucket.data[<int64_t>r * index.fixed]
-<<<<<<< HEAD
                 if first <= start < end and not bucket.data[<int64_t>r * index.fixed + 2]:
                     _note(core, 0 if core.window_kind == EXPLICIT else core.starts.time[start & core.starts.mask],
                           bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
-    qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
-=======
-                if first <= start < end:
-                    _note(core, start, bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
     if core.found.size > 0:  # data may be NULL
         qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
->>>>>>> review5
     for i in range(core.found.size // WORDS):
         if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
             birth = core.found.data[i * WORDS + 1]
