@@ -37,11 +37,16 @@ cdef struct Core:
     int n_foralls
     int n_sets
     int implied
+    bint must_advance        # a partial match that an event extends is replaced
+    bint removes             # partial matches may end before their window does
+    bint is_shared           # explicit windows share their rows,
+    bint is_isolated         # or have their own
+    bint has_policy          # not every match of an event is reported, or more follows from one
+    int window_kind
     Leaf* leaves
     Negation* negations
     Absence* absences
     int64_t period
-    int window_kind
     int64_t window
     uint64_t* type_members
     int64_t* type_codes
@@ -88,10 +93,6 @@ cdef struct Core:
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
     Seen seen                # sets of events that the event's matches bind
-    bint must_advance        # a partial match that an event extends is replaced
-    bint removes             # partial matches may end before their window does
-    bint is_shared           # explicit windows share their rows
-    bint has_policy          # not every match of an event is reported, or more follows from one
     int select
     bint consumes
     int after_match

@@ -64,7 +64,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
             while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
-                if not core.windows.isolated:
+                if not core.is_isolated:
                     break
                 part = next_part(core, part)
             if core.failed:
@@ -112,7 +112,7 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
     while members and not core.failed:
         bind(core, __builtin_ctzll(members), k, position, core.now)
         members &= members - 1
-    if core.advanced.size > 0:
+    if core.must_advance and core.advanced.size > 0:
         replace_advanced(core)
     if core.emitted:
         if core.after_match == PAST_LAST and core.starts.kept < core.starts.first:

@@ -148,9 +148,9 @@ cdef class Matcher:
             raise MemoryError("no memory for the matcher")
         self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
         if plan.windows is not None:
-            self.core.windows.isolated = plan.windows.isolated or timed_out
+            self.core.is_isolated = plan.windows.isolated or timed_out
             self.core.windows.closing, self.core.windows.length = plan.windows.closing, plan.windows.length
-            self.core.is_shared = not self.core.windows.isolated
+            self.core.is_shared = not self.core.is_isolated
         self.core.tells = timed_out
         self.core.starts.keeps = timed_out and plan.windows is None
         self.core.timed.budget = self.core.found.budget = &self.core.budget

@@ -114,7 +114,7 @@ cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
     window.closed = True
     while windows.first < windows.next and window_at(windows, windows.first).closed:
         windows.first += 1
-    if not windows.isolated:
+    if core.is_shared:
         while core.starts.first < core.starts.next and (
                 core.starts.window[core.starts.first & core.starts.mask] < windows.first):
             drop_first(&core.starts)
@@ -124,7 +124,7 @@ cdef int64_t first_part(Core* core) noexcept nogil:
     """Enter the first open window, if they are isolated; -1 if none is open."""
     if core.failed or core.windows.first == core.windows.next:
         return -1
-    return _enter_from(core, core.windows.first) if core.windows.isolated else 0
+    return _enter_from(core, core.windows.first) if core.is_isolated else 0
 
 
 cdef int64_t next_part(Core* core, int64_t number) noexcept nogil:

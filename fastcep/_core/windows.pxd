@@ -32,7 +32,6 @@ cdef struct Windows:
     Budget* budget
     Opened* ring             # of ordinals [first, next); the first is open
     int64_t mask, first, next
-    bint isolated
     int closing
     int64_t length           # ns or events
     const int64_t* opens     # of the batch, ascending: places of events that open one
