@@ -1,7 +1,8 @@
 """Measure overlapping shared windows against one window at a time, and write ``results/windows.json``.
 
 The query, the length of a window and so the life of a partial match are the same; what changes is how often a window
-opens. A run is a new process in which the sides take turns, a pass each (CPU time, Arrow in to Arrow out, generated kernels).
+opens. A run is a new process in which the sides take turns, a pass each (CPU time, Arrow in to Arrow out, generated
+kernels).
 """
 
 from __future__ import annotations
