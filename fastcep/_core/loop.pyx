@@ -58,10 +58,8 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
             if core.emitted:
                 end_event(core, position + base + k, core.now)
             if core.failed:
-                give_up(core)
-                core.blind = time[n - 1]
                 core.events += base + k
-                return base + k
+                return stop(core, time[n - 1], base + k)
         if sweep_is_due(core):
             sweep_all(core)
         base += m
@@ -69,10 +67,18 @@ cdef Py_ssize_t take_events(Core* core, const int64_t* time, const uint16_t* typ
     core.now = time[n - 1]
     if core.due < core.now:
         decide(core, core.now, False)
-        if core.failed:
-            give_up(core)
+        if core.failed:  # there is no room for what the last event decides
+            core.events -= 1
+            return stop(core, time[n - 1], n - 1)
     expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
     return n
+
+
+cdef Py_ssize_t stop(Core* core, int64_t time, Py_ssize_t taken) noexcept nogil:
+    """Give up: after ``taken`` events there is no memory, up to ``time`` none is seen. Returns ``taken``."""
+    give_up(core)
+    core.blind = time
+    return taken
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const int64_t* time, const uint16_t* types,

@@ -74,9 +74,9 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
             return True
         core.key[c] = core.stage.out[item.keys[c]][j]
     number = find(index, core.key)
-    if number < 0:
+    if number < 0 and core.blind == INT64_MIN:
         return True
-    bucket = bucket_at(index, number)
+    bucket = NULL if number < 0 else bucket_at(index, number)
     if item.group < 0:
         low = _latest(core, item, state, j)
         high = _earliest(core, item, state, j)
@@ -144,19 +144,22 @@ cdef int _first_after(const Index* index, const Bucket* bucket, int word, int64_
 
 cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bucket, int64_t low, int64_t high,
                  int64_t until, int64_t j, int64_t round) noexcept nogil:
-    """Whether an event between ``low`` and ``high`` satisfies the conditions.
+    """Whether an event between ``low`` and ``high`` satisfies the conditions; ``bucket`` NULL: none is kept.
 
     Without a neighbour before it (``low`` -1) it counts from the window's start, without one after it up to ``until``.
     """
-    cdef int64_t since
+    cdef int64_t since = INT64_MIN
     cdef int first, end, m, i, c
     cdef uint8_t keep[CHUNK]
-    if low >= 0:
-        first = _first_after(index, bucket, 1, low)
-    else:
+    if low < 0:
         since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
         if core.blind > INT64_MIN and core.blind >= since:
             return True  # nobody knows whether one came: no match that may be wrong is reported
+    if bucket == NULL:
+        return False
+    if low >= 0:
+        first = _first_after(index, bucket, 1, low)
+    else:
         first = bucket.head if since == INT64_MIN else _first_after(index, bucket, 2, since - 1)
     end = _first_after(index, bucket, 2, until) if high == INT64_MAX else _first_after(index, bucket, 1, high - 1)
     if not item.has_program and item.n_forall == 0:

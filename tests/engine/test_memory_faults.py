@@ -16,6 +16,7 @@ from fastcep.engine.matches import Matches
 from fastcep.errors import MemoryLimitError
 
 TEXTS = fc.Schema({name: {"k": "int64", "v": "int64", "s": "string"} for name in "ABCD"}, type="type")
+PLAIN = fc.Schema({name: {"k": "int64"} for name in "ABCD"}, type="type")
 FAULTS = {  # several queries of an engine; a stream of A, B and C fills the budget at every place sooner or later
     "joins": ["PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.v < c.v WITHIN 1ms"],
     "returns": ["PATTERN SEQ(A a, B b, C c) WHERE a.s = b.s WITHIN 1ms RETURN a.s AS s, b.v + c.v AS v"],
@@ -152,3 +153,32 @@ def test_wherever_the_memory_ends(name: str) -> None:
     steps = max(4, settings().max_examples // 20)
     errors = [check_limit(name, int(limit), 60, 240) for limit in np.linspace(least, 2 * most, steps)]
     assert any(errors) and not check_limit(name, 10 * most, 60, 240)
+
+
+def test_what_was_lost_may_have_been_negated() -> None:
+    """A leading NEG is not taken for granted after events that were not seen, whether or not one of its key is kept."""
+    query = fc.parse("PATTERN SEQ(NEG B n, A a, C c) WHERE n.k = c.k WITHIN 1s", PLAIN, name="q")
+    engine = fc.Engine(query, memory_limit=fc.Engine(query).metrics()["memory_bytes"] + 100_000)
+    lost = {"type": ["A"] * 5_000 + ["B"], "k": [1] * 5_001, "ts": range(5_001)}
+    with pytest.raises(MemoryLimitError):
+        engine.process(lost)
+    assert len(engine.process({"type": ["A", "C", "C"], "k": [1, 1, 2], "ts": [6_000, 6_001, 6_002]})) == 0
+    later = 2 * 10**9
+    assert len(engine.process({"type": ["A", "C"], "k": [1, 1], "ts": [later, later + 1]})) == 1
+
+
+def test_no_room_for_what_the_last_event_decides() -> None:
+    """An event that no variable binds may decide many matches at once; that they are lost is an error."""
+    query = fc.parse("PATTERN SEQ(A a, NEG B n) WITHIN 1us", PLAIN, name="q")
+    waiting = {"type": ["A"] * 2_000, "k": [0] * 2_000, "ts": [0] * 2_000}
+    free = fc.Engine(query)
+    free.process(waiting)
+    engine = fc.Engine(query, memory_limit=free.metrics()["memory_bytes"] + 5_000)
+    engine.process(waiting)
+    passing = {"type": ["D"], "k": [0], "ts": [5_000]}
+    assert len(free.process(passing)) == 2_000
+    with pytest.raises(MemoryLimitError) as error:
+        engine.process(passing)
+    assert error.value.matches is not None
+    assert engine.metrics()["live_partial_matches"] == engine.metrics()["waiting_matches"] == 0
+    assert len(engine.process({"type": ["A", "D"], "k": [0, 0], "ts": [6_000, 9_000]})) == 1
