@@ -61,8 +61,14 @@ def pause() -> pa.Table:
     return arrow(dense(200, 10**8, 3) | {"type": ["D"] * 200})
 
 
-def cut(data: dict[str, Any], size: int) -> list[dict[str, Any]]:
-    return [{key: values[at : at + size] for key, values in data.items()} for at in range(0, len(data["ts"]), size)]
+def cut(data: dict[str, Any], size: int) -> list[pa.Table]:
+    table = arrow(data)
+    return [table.slice(at, size) for at in range(0, len(table), size)]
+
+
+def segments(rows: int, size: int) -> tuple[list[pa.Table], list[pa.Table]]:
+    """Batches that fill the budget, with a pause in which all that waits is decided; and few events long after."""
+    return [*cut(dense(rows, 0, 1), size), pause()], cut(dense(15, 10**9, 2), 20)
 
 
 def arrow(data: dict[str, Any]) -> pa.Table:
@@ -84,16 +90,14 @@ def truth(name: str, rows: int) -> tuple[dict[str, Counter[str]], dict[str, Coun
     engine = engine_of(name)
     parts: list[dict[str, Counter[str]]] = []
     most = 0
-    for segment in (dense(rows, 0, 1), dense(15, 10**9, 2)):
+    for segment in segments(rows, 20):
         total: dict[str, Counter[str]] = {}
-        for data in cut(segment, 20):
-            found = engine.process(arrow(data))
+        for data in segment:
+            found = engine.process(data)
             most = max(most, engine.metrics()["memory_bytes"])
             for query in found.counts():
                 total[query] = total.get(query, Counter()) + counted(found, query)
         parts.append(total)
-        if len(parts) == 1:
-            engine.process(pause())
     return parts[0], parts[1], most
 
 
@@ -104,9 +108,10 @@ def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
     empty = engine.metrics()["memory_by_query"]
     errors = 0
     total: dict[str, Counter[str]] = {query: Counter() for query in first}
-    for data in cut(dense(rows, 0, 1), size):
+    crowded, beyond = segments(rows, size)
+    for data in crowded:
         try:
-            found = engine.process(arrow(data))
+            found = engine.process(data)
         except MemoryLimitError as error:
             errors += 1
             assert all(item.dropped >= 0 for item in error.over)
@@ -121,17 +126,16 @@ def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
         assert errors or total[query] == first[query]
     # what comes beyond the window is found as if nothing had been
     again: dict[str, Counter[str]] = {query: Counter() for query in first}
-    engine.process(pause())
-    at = engine.metrics()["events"] - 200
-    for data in cut(dense(15, 10**9, 2), 20):
+    at = engine.metrics()["events"]
+    for data in beyond:
         try:
-            found = engine.process(arrow(data))
+            found = engine.process(data)
         except MemoryLimitError:
             assert limit < most, "it is not enough for the second segment alone"
             return True
         for query in first:
             again[query] += counted(found, query)
-    if at == rows:  # else events have other numbers
+    if at == rows + 200:  # else events have other numbers
         assert again == second
     assert {query: sum(found.values()) for query, found in again.items()} == {
         query: sum(found.values()) for query, found in second.items()
