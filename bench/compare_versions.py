@@ -56,8 +56,8 @@ def main() -> None:
                 f"{name:4} before {before:7.1f} ms   after {after:7.1f} ms   speed after / before {ratio:.3f} "
                 f"({ratios[0]:.3f} to {ratios[-1]:.3f})"
             )
-    store("versions", {name: _commit(revision) for name, revision in revisions.items()} | {
-        "runs": given.runs, "passes": PASSES, "queries": rows})
+    commits = {name: _commit(revision) for name, revision in revisions.items()}
+    store("versions", commits | {"runs": given.runs, "passes": PASSES, "queries": rows})
 
 
 def _build(revision: str, folder: Path) -> Path:
@@ -97,7 +97,10 @@ def _worker(folder: Path, name: str) -> subprocess.Popen[str]:
 def _pass(worker: subprocess.Popen[str]) -> float:
     assert worker.stdin is not None and worker.stdout is not None
     print(file=worker.stdin, flush=True)
-    return float(worker.stdout.readline())
+    told = worker.stdout.readline()
+    if not told:
+        raise SystemExit("a worker ended early; its error is above")
+    return float(told)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
 
 cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int k,
                      int64_t position) noexcept nogil:
-    """Store a child for ``n`` rows of a bucket (as for ``_stage_rows``) in the target's only index.
+    """Store a child for ``n`` rows of a bucket (as for ``stage_rows``) in the target's only index.
 
     Nothing is staged: the new rows are read where they are, but what has to be gathered or computed.
     """

@@ -1,20 +1,19 @@
-"""The engine's interface: ways in, the clock, refusals, several queries, growth, memory and counters."""
+"""The engine's interface: ways in, the clock, refusals, several queries and counters."""
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
 
-import harness
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from letters import PAIR, SCHEMA, V, bindings, engine, events
 
 import fastcep as fc
 from fastcep._core.batch import Batch
@@ -22,9 +21,6 @@ from fastcep._core.match import Matcher
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan import make_plan
 
-V = {"ID": "int64", "V": "int64"}
-SCHEMA = fc.Schema({"A": V, "B": V, "C": V}, type="type")
-PAIR = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 10ns"
 DATA: dict[str, list[Any]] = {
     "type": ["A", "A", "B", "C", "B"],
     "ID": [1, 2, 1, 1, 2],
@@ -32,20 +28,6 @@ DATA: dict[str, list[Any]] = {
     "ts": [0, 1, 2, 3, 4],
 }
 PAIRS = [{"a": 0, "b": 2}, {"a": 1, "b": 4}]
-
-
-def engine(text: str = PAIR, schema: fc.Schema = SCHEMA) -> fc.Engine:
-    return fc.Engine(fc.parse(text, schema))
-
-
-def bindings(matches: fc.Matches, *names: str) -> list[dict[str, Any]]:
-    return matches.to_arrow().select(list(names or ("a", "b"))).to_pylist()
-
-
-def events(kinds: str, **columns: Any) -> dict[str, Any]:
-    """A batch with one event per letter, at times 0, 1, 2, …"""
-    n = len(kinds)
-    return {"type": list(kinds), "ts": np.arange(n), "ID": np.ones(n, np.int64), "V": np.zeros(n, np.int64)} | columns
 
 
 # ------------------------------------------------------------------------ input
@@ -68,6 +50,17 @@ def test_send() -> None:
         found += bindings(one.send(kind, ID=ident, V=value, ts=ts))
     assert found == PAIRS
     assert bindings(one.send("B", ID=2, ts=5)) == [{"a": 1, "b": 5}], "what is left out is null"
+
+
+def test_send_takes_the_time_under_either_name() -> None:
+    plain = fc.Schema({"A": {"self": "int64"}}, time="ts")
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", plain))
+    assert len(engine.send("A", ts=1, self=3)) == len(engine.send("A", time=2, self=3)) == 1
+    bare = fc.Schema({"A": {"v": "int64"}}, time=0, header=False, sources={"A": {"v": 2}})
+    assert len(fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", bare)).send("A", time=1, v=3)) == 1
+    numbered = fc.Schema({"A": {"v": "int64"}}, time="ts", sequence="n")
+    with pytest.raises(fc.DataError, match="has no seq; give seq="):
+        fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", numbered)).send("A", ts=1, v=3)
 
 
 def test_send_refuses() -> None:
@@ -206,6 +199,17 @@ def test_unbounded_warns() -> None:
     assert len(one.process({"type": ["A", "B"], "ID": [1, 2], "V": [0, 0], "ts": [0, 2**62]})) == 1
 
 
+def test_many_keys_work_and_too_many_carried_values_are_refused() -> None:
+    names = [f"k{number}" for number in range(70)]
+    wide = fc.Schema({"A": dict.fromkeys(names, "int64"), "B": dict.fromkeys(names, "int64")}, type="type")
+    data = {"type": ["A", "B", "B"], "ts": [0, 1, 2], **{name: [1, 1, 1] for name in names}, "k69": [1, 1, 2]}
+    engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE [{', '.join(names)}] WITHIN 1s", wide))
+    assert engine.process(data).to_arrow().select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
+    ordered = " AND ".join(f"a.{name} <= b.{name}" for name in names)
+    with pytest.raises(fc.ValidationError, match=r"bound 'a' has to carry 70 values .* at most 64"):
+        fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE {ordered} WITHIN 1s", wide))
+
+
 # -------------------------------------------------------------------- sequences
 
 
@@ -285,6 +289,13 @@ def test_gil_is_released() -> None:
     assert beside > alone / 10, f"{beside:,.0f} ticks/s beside {took:.2f} s of matching, {alone:,.0f} alone"
 
 
+def test_a_second_thread_is_refused_while_a_batch_runs() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", SCHEMA))
+    with engine._busy, pytest.raises(fc.ValidationError, match="one thread at a time"):
+        engine.send("A", ts=0, ID=1, V=1)
+    assert len(engine.send("A", ts=0, ID=1, V=1)) == 1
+
+
 def test_two_engines_in_two_threads() -> None:
     data = events("ABC" * 3_000)
     wanted = engine("PATTERN SEQ(A a, B b, C c) WITHIN 60ns").process(data).to_arrow()
@@ -301,83 +312,6 @@ def test_two_engines_in_two_threads() -> None:
         thread.join()
     assert len(found) == 4
     assert all(table.equals(wanted) for table in found)
-
-
-# ------------------------------------------------------------------------ growth
-
-
-def test_output_grows_inside_one_event() -> None:
-    """65,535 matches at one event, in the defined order: compared backwards, the shorter first."""
-    found = engine("PATTERN SEQ(A+ a[], B b) WITHIN 1s").process(events("A" * 16 + "B")).to_arrow()
-    subsets = [s for size in range(1, 17) for s in itertools.combinations(range(16), size)]
-    subsets.sort(key=lambda s: s[::-1])
-    assert found["a"].to_pylist() == [list(s) for s in subsets]
-    assert set(found["b"].to_pylist()) == {16}
-
-
-def test_output_grows_at_a_closing_kleene() -> None:
-    one = engine("PATTERN SEQ(A a, B+ b[]) WITHIN 1s")
-    found = one.process(events("A" + "B" * 16)).to_arrow()
-    subsets = [s for size in range(1, 17) for s in itertools.combinations(range(1, 17), size)]
-    subsets.sort(key=lambda s: (s[-1], s[::-1]))
-    assert found["b"].to_pylist() == [list(s) for s in subsets]
-    assert one.metrics()["matches"] == 2**16 - 1
-
-
-def test_deep_buckets_and_many_starts() -> None:
-    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring began with."""
-    n = 3_000
-    values = np.random.default_rng(1).integers(0, 1_000, n + 3)
-    one = engine("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V < b.V WITHIN 1s")
-    found = one.process(events("A" * n + "BBB", V=values))
-    wanted = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
-    assert bindings(found) == wanted
-    assert one.metrics()["live_partial_matches"] == one.metrics()["peak_partial_matches"] == n
-
-
-def test_starts_wrap_around() -> None:
-    """Starts come and go many times the ring's size; each B meets exactly the As of its window."""
-    kinds = "".join(np.random.default_rng(2).choice(["A", "B"], 5_000, p=[0.9, 0.1]))
-    found = bindings(engine("PATTERN SEQ(A a, B b) WITHIN 99ns").process(events(kinds)))
-    wanted = [
-        {"a": a, "b": b} for b, kind in enumerate(kinds) if kind == "B" for a in range(max(0, b - 99), b)
-        if kinds[a] == "A"
-    ]  # fmt: skip
-    assert found == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("PATTERN SEQ(A a, B b, C c) WHERE a.V + b.V = c.V WITHIN 1s", "AB" * 350),
-        ("PATTERN SEQ(A+ a[], C c) WHERE a[i+1].V = a[i].V + 1 WITHIN 1s", "A" * 400),
-    ],
-    ids=["single", "kleene"],
-)
-def test_memory_comes_back(text: str, kinds: str) -> None:
-    one = engine(text)
-    one.process(events(kinds, V=np.arange(len(kinds))))
-    full = one.metrics()
-    assert full["live_partial_matches"] > 50_000
-    one.advance(10**10)
-    quiet = one.metrics()
-    assert (quiet["live_partial_matches"], quiet["stored_rows"], quiet["keys"]) == (0, 0, 0)
-    assert quiet["memory_bytes"] < full["memory_bytes"] / 10
-    assert quiet["memory_bytes"] < 1 << 20
-
-
-def test_memory_stays_flat_on_a_long_stream() -> None:
-    one = engine("PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 500ns")
-    draw = np.random.default_rng(3)
-    sizes = []
-    for number in range(40):
-        n = 5_000
-        kinds = draw.choice(["A", "B", "C"], n)
-        data = {"type": kinds, "ID": draw.integers(0, 10**9, n) % 7 + number * 100, "V": draw.integers(0, 9, n),
-                "ts": np.arange(n) + number * n}  # fmt: skip
-        one.process(data)
-        sizes.append(one.metrics()["memory_bytes"])
-    assert max(sizes[20:]) <= max(sizes[:20]) * 1.25  # a sweep comes up to a batch later
 
 
 # ------------------------------------------------------------------------ values
@@ -492,57 +426,3 @@ def test_plans_are_pickled() -> None:
     assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
     assert lengths == [None, None]
     assert (detected.tolist(), times.tolist(), counts.tolist()) == ([2, 4], [2, 4], [1, 1])
-
-
-def test_strings_are_forgotten_on_a_quiet_stream() -> None:
-    schema = fc.Schema({"A": {"s": "string"}, "B": {"s": "string"}}, type="type")
-    one = engine("PATTERN SEQ(A a, B b) WHERE a.s = b.s AND a.s != 'x' WITHIN 10ns RETURN a.s", schema)
-    n = 20_000
-    for number in range(6):
-        names = [f"{number}-{k // 2}" for k in range(n)]
-        found = one.process({"type": ["A", "B"] * (n // 2), "s": names, "ts": np.arange(n) * 5 + number * n * 10})
-        assert found.to_arrow()["a.s"].to_pylist() == names[::2]
-        one.advance((number + 1) * n * 10)
-    assert one.metrics()["live_partial_matches"] == 0
-    one.process({"type": ["A", "B"], "s": ["x", "x"], "ts": [10**9, 10**9]})
-    assert one.metrics()["matches"] == 6 * n // 2
-    assert harness.matches("PATTERN SEQ(A a) WHERE a.s = 'x' WITHIN 1s", schema, "A(s='x')") == [{"a": 0}]
-
-
-def test_large_buffers_are_given_back_when_the_stream_is_quiet() -> None:
-    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WITHIN 1h", SCHEMA))
-    before = engine.metrics()["memory_bytes"]
-    n = 200_000
-    engine.process({"type": ["A"] * n, "ID": np.zeros(n, np.int64), "V": np.zeros(n, np.int64), "ts": np.arange(n)})
-    assert engine.metrics()["memory_bytes"] > 10 * before
-    engine.advance(10**15)
-    assert engine.metrics()["memory_bytes"] < 1.2 * before
-
-
-def test_send_takes_the_time_under_either_name() -> None:
-    plain = fc.Schema({"A": {"self": "int64"}}, time="ts")
-    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", plain))
-    assert len(engine.send("A", ts=1, self=3)) == len(engine.send("A", time=2, self=3)) == 1
-    bare = fc.Schema({"A": {"v": "int64"}}, time=0, header=False, sources={"A": {"v": 2}})
-    assert len(fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", bare)).send("A", time=1, v=3)) == 1
-    numbered = fc.Schema({"A": {"v": "int64"}}, time="ts", sequence="n")
-    with pytest.raises(fc.DataError, match="has no seq; give seq="):
-        fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", numbered)).send("A", ts=1, v=3)
-
-
-def test_many_keys_work_and_too_many_carried_values_are_refused() -> None:
-    names = [f"k{number}" for number in range(70)]
-    wide = fc.Schema({"A": dict.fromkeys(names, "int64"), "B": dict.fromkeys(names, "int64")}, type="type")
-    data = {"type": ["A", "B", "B"], "ts": [0, 1, 2], **{name: [1, 1, 1] for name in names}, "k69": [1, 1, 2]}
-    engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE [{', '.join(names)}] WITHIN 1s", wide))
-    assert engine.process(data).to_arrow().select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
-    ordered = " AND ".join(f"a.{name} <= b.{name}" for name in names)
-    with pytest.raises(fc.ValidationError, match=r"bound 'a' has to carry 70 values .* at most 64"):
-        fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE {ordered} WITHIN 1s", wide))
-
-
-def test_a_second_thread_is_refused_while_a_batch_runs() -> None:
-    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", SCHEMA))
-    with engine._busy, pytest.raises(fc.ValidationError, match="one thread at a time"):
-        engine.send("A", ts=0, ID=1, V=1)
-    assert len(engine.send("A", ts=0, ID=1, V=1)) == 1

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import harness
+import letters
+import numpy as np
+
 import fastcep as fc
 
 ATTRIBUTES = {"user": "string", "word": "string"}
@@ -33,3 +37,18 @@ def test_a_stream_of_ever_new_strings_keeps_few() -> None:
         held.append(engine.metrics()["strings"])
     assert engine.metrics()["matches"] == 40 * BATCH // 2 - 1
     assert max(held) < 1 << 17  # of 300,000
+
+
+def test_strings_are_forgotten_on_a_quiet_stream() -> None:
+    schema = fc.Schema({"A": {"s": "string"}, "B": {"s": "string"}}, type="type")
+    one = letters.engine("PATTERN SEQ(A a, B b) WHERE a.s = b.s AND a.s != 'x' WITHIN 10ns RETURN a.s", schema)
+    n = 20_000
+    for number in range(6):
+        names = [f"{number}-{k // 2}" for k in range(n)]
+        found = one.process({"type": ["A", "B"] * (n // 2), "s": names, "ts": np.arange(n) * 5 + number * n * 10})
+        assert found.to_arrow()["a.s"].to_pylist() == names[::2]
+        one.advance((number + 1) * n * 10)
+    assert one.metrics()["live_partial_matches"] == 0
+    one.process({"type": ["A", "B"], "s": ["x", "x"], "ts": [10**9, 10**9]})
+    assert one.metrics()["matches"] == 6 * n // 2
+    assert harness.matches("PATTERN SEQ(A a) WHERE a.s = 'x' WITHIN 1s", schema, "A(s='x')") == [{"a": 0}]

@@ -46,6 +46,9 @@ QUERIES = {
     "group": "SEQ((SEQ(A a, B b))+ g[], C c) WHERE g[i].a.v < g[i].b.v AND g[i+1].a.x >= g[i].a.x "
     "AND SUM(g[].b.v) != c.v WITHIN 12ns RETURN AVG(g[].a.x) AS m, g[last].b.v AS v",
     "group with negation": "SEQ((SEQ(A a, NEG C n, B b))+ g[], A d) WHERE g[i].n.v > g[i].a.v AND d.v < 6 WITHIN 8ns",
+    "aperiodic": "APERIODIC(A a, B b, C n) WHERE n.v > a.v AND b.x > a.x AND n.x != b.x WITHIN 12ns "
+    "RETURN b.v - a.v AS v",
+    "periodic": "PERIODIC(A a, 3ns, C n) WHERE a.v < 6 AND n.v > a.v AND n.x != a.x WITHIN 14ns RETURN a.x AS x",
     "union": "SEQ((A|B) e, C c) WHERE e.v < c.v AND e.x < c.x AND e.k + c.k > 0 WITHIN 12ns RETURN e.type AS kind",
 }
 
