@@ -147,10 +147,17 @@ class OneWindow:
                 runs.runs.clear()  # the window is done
                 break
         runs.end()
+        # Under WITHIN n EVENTS each event ends the window of one start.
+        one_by_one = isinstance(self.query.window, ast.CountWindow)
         names = [leaf.name for leaf in self.search.leaves]
         return [
             (
-                (one.time, self.window.start, birth_order(self.moved(one.chosen))),
+                (
+                    one.time,
+                    self.window.start,
+                    one.chosen[0].position if one_by_one else 0,
+                    birth_order(self.moved(one.chosen)),
+                ),
                 TimedOut(
                     self.bindings(one.chosen, cumulative=False),
                     one.time,

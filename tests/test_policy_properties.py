@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import harness
 import naive
-import pyarrow as pa
 import pytest
 from disorder import disordered, late_engine, split
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from policy_strategies import AREAS, policy_cases
+from policy_strategies import AREAS, is_planned, policy_cases
 from strategies import Case
+from timed_out import assert_timed_out
 
-import fastcep
 from fastcep.plan import make_plan
 from fastcep.plan.ir import PREVIOUS
-from fastcep.query.patterns import positive_leaves, trailing_negation
+from fastcep.query.patterns import trailing_negation
 
 areas = pytest.mark.parametrize("area", AREAS)
 some = settings(max_examples=max(1, settings().max_examples // 4))
@@ -83,40 +80,5 @@ def test_timed_out(area: str, data: st.DataObject) -> None:
     assume(trailing_negation(case.query.pattern) is None)
     assume(all(column.column != PREVIOUS for column in make_plan(case.query).columns))
     assume(all(None not in one.values.values() for one in case.events))  # a row that no key can meet is not held
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_, **__: None)  # an unbounded window is meant
-        engine = fastcep.Engine(case.query, timed_out=True)
-    found: list[naive.TimedOut] = []
-    for part in harness.batches(case.query.schema, case.events, case.batch_sizes):
-        engine.process(part)
-        found += expired(case, engine.timed_out())
-    engine.flush()
-    found += expired(case, engine.timed_out())
-    wanted = naive.timed_out(case.query, case.events)
-    if make_plan(case.query).foralls:  # what is decided when a variable closes is not known of a partial match
-        found = [one for one in found if any(same(one, other) for other in wanted)]
-    for one, other in zip(found, wanted, strict=False):
-        if set(one.waits_for) >= set(other.waits_for):  # it does not look at how many elements a loop holds
-            one.waits_for[:] = other.waits_for
-    assert found == wanted, f"{harness.describe(case.query, case.events)}\nfound  {found}\nwanted {wanted}"
-
-
-def same(one: naive.TimedOut, other: naive.TimedOut) -> bool:
-    """Whether both bind the same in the same window."""
-    return (one.bindings, one.window_id) == (other.bindings, other.window_id)
-
-
-def expired(case: Case, table: pa.Table) -> list[naive.TimedOut]:
-    """The rows of the engine's second output."""
-    names = [leaf.name for leaf in positive_leaves(case.query.pattern)]
-    columns = ["query", "window_id", "timed_out_at", "bound", "waits_for", *names]
-    assert table.column_names == columns, table.column_names
-    assert set(table["query"].to_pylist()) <= {case.query.name}
-    times = table["timed_out_at"].cast(pa.int64())
-    rows: list[dict[str, Any]] = table.set_column(2, "timed_out_at", times).to_pylist()
-    return [
-        naive.TimedOut(
-            {name: row[name] for name in names}, row["timed_out_at"], row["bound"], row["waits_for"], row["window_id"]
-        )
-        for row in rows
-    ]
+    assume(is_planned(case.query, timed_out=True))
+    assert_timed_out(case.query, case.events, case.batch_sizes)

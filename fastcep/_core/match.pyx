@@ -76,9 +76,9 @@ cdef class Matcher:
     cdef list filters                # (filter, its counters when it was taken) per member
     cdef int64_t nulls, errors       # counters of filters that were used before
 
-    def __cinit__(self, plan, intern, bint timed_out=False):
+    def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
-        cdef Tables tables = Tables(plan, intern, timed_out)
+        cdef Tables tables = Tables(plan, intern)
         self.plan = plan
         self.tables = tables
         self.filters = []
@@ -127,7 +127,7 @@ cdef class Matcher:
                           self.core.states[item.state].columns) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_indexes = i + 1
-            self.core.cuts |= item.latest >= 0 and not timed_out
+            self.core.cuts |= item.latest >= 0 and not plan.timed_out
         for i, item in enumerate(plan.negations):
             if index_init(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
                           len(item.registers) + 1 if item.registers else 0) < 0:
@@ -148,11 +148,11 @@ cdef class Matcher:
             raise MemoryError("no memory for the matcher")
         self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
         if plan.windows is not None:
-            self.core.is_isolated = plan.windows.isolated or timed_out
+            self.core.is_isolated = plan.windows.isolated
             self.core.windows.closing, self.core.windows.length = plan.windows.closing, plan.windows.length
             self.core.is_shared = not self.core.is_isolated
-        self.core.tells = timed_out
-        self.core.starts.keeps = timed_out and plan.windows is None
+        self.core.tells = plan.timed_out
+        self.core.starts.keeps = plan.timed_out and plan.windows is None
         self.core.timed.budget = self.core.found.budget = &self.core.budget
         self.core.outside.starts = self.core.starts
         self.core.outside.indexes = self.core.indexes

@@ -7,7 +7,7 @@ position), word 1 is the position, word 2 the time; then the registers, as in th
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from fastcep._core.core cimport ROW, Core, copy_event, position_of
-from fastcep._core.elements cimport holds, rounds_of
+from fastcep._core.elements cimport guard, holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
@@ -72,6 +72,8 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
     cdef Bucket* bucket
     cdef int64_t number, low, high, rounds, r
     cdef int c
+    if not guard(core, item.guard, j):
+        return True
     for c in range(core.negations[item.negation].n_keys):
         if core.stage.out_null[item.keys[c]][j]:
             return True

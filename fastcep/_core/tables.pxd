@@ -129,6 +129,7 @@ cdef struct Absence:        # a check that there is none
     int32_t negation
     int32_t group
     bint latest              # in a group: for the latest round only
+    int32_t guard            # output; the check is made if it is true; -1 = always
     int32_t n_before
     int32_t* before          # members
     int32_t n_after

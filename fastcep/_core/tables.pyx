@@ -49,10 +49,9 @@ def tasks_of(plan):
 
 
 cdef class Tables:
-    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string; ``births``: every row knows its birth, and
-    whether it was a match."""
+    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
 
-    def __cinit__(self, plan, intern, bint births=False):
+    def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
         self.n_types = len(plan.type_members)
         self.n_members = len(plan.negated)
@@ -75,7 +74,7 @@ cdef class Tables:
                 self.type_codes[i] = intern(name)
         self._take_columns(plan, intern)
         self._take_leaves(plan)
-        self._take_states(plan, births)
+        self._take_states(plan)
         self._take_edges(plan, intern)
         self._take_foralls(plan, intern)
         self._take_negations(plan, intern)
@@ -156,7 +155,9 @@ cdef class Tables:
         leaf = self.leaves + <int>starts[0]
         self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
 
-    def _take_states(self, plan, bint births):
+    def _take_states(self, plan):
+        # Of what may time out every row knows its birth, and whether it was a match.
+        cdef bint births = plan.timed_out
         cdef Py_ssize_t i
         cdef State* state
         self.states = <State*>calloc(self.n_states, sizeof(State))
@@ -291,6 +292,7 @@ cdef class Tables:
             absence.negation = item.negation
             absence.group = -1 if item.group < 0 else item.group - self.n_members
             absence.latest = item.latest
+            absence.guard = item.guard
             absence.n_before = len(item.before)
             absence.before = ints(item.before)
             absence.n_after = len(item.after)

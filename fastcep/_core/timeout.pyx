@@ -9,7 +9,7 @@ from libc.stdlib cimport qsort
 
 from fastcep._core.core cimport Core
 from fastcep._core.emit cimport write_row
-from fastcep._core.starts cimport EXPLICIT, TIME, release
+from fastcep._core.starts cimport EVENTS, EXPLICIT, TIME, release
 from fastcep._core.store cimport Bucket, Index, bucket_at
 from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport Vec, push
@@ -21,7 +21,8 @@ cdef enum:
 cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
     """Write out the partial matches of the starts ``[first, end)``, and release dead starts.
 
-    They come by the time at which they time out, then birth; what was a match itself is left out.
+    They come by the time at which they time out (of windows of events: by start), then birth; what was a match itself
+    is left out.
     """
     cdef Index* index
     cdef Bucket* bucket
@@ -35,7 +36,8 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
             for r in range(bucket.head, bucket.size):
                 start = bucket.data[<int64_t>r * index.fixed]
                 if first <= start < end and not bucket.data[<int64_t>r * index.fixed + 2]:
-                    _note(core, 0 if core.window_kind == EXPLICIT else core.starts.time[start & core.starts.mask],
+                    _note(core, 0 if core.window_kind == EXPLICIT else start if core.window_kind == EVENTS
+                          else core.starts.time[start & core.starts.mask],
                           bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
     if core.found.size > 0:  # data may be NULL
         qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)

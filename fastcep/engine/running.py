@@ -134,9 +134,9 @@ class Queries:
         """Make a query ready to run from ``position`` on; nothing is changed."""
         link = Linker(self._strings)
         link.prepare(query)
-        plan = make_plan(query)
+        plan = make_plan(query, self._timed_out)
         timed = TimedOut(plan) if self._timed_out else None
-        matcher = Matcher(plan, link, self._timed_out)
+        matcher = Matcher(plan, link)
         windows = None if plan.windows is None else WindowBounds(plan, link)
         running = Running(plan, link, matcher, position, 0, windows=windows, timed=timed)
         running.empty = running.nbytes

@@ -75,7 +75,8 @@ class Checks:
             walks = tuple(replace(w, guard=closed(w.guard, bound), condition=closed(w.condition, bound))
                           for w in item.walks)  # fmt: skip
             conditions = tuple(c for c in (closed(c, bound) for c in item.conditions) if c != TRUE)
-            here = _Here(state, replace(item, conditions=conditions, walks=walks))
+            guard = closed(item.guard, bound)
+            here = _Here(state, replace(item, conditions=conditions, walks=walks, guard=guard))
             if here not in self._absences:
                 self._absences.append(here)
                 self._walks[len(self._absences) - 1] = self._number_foralls(state, walks, item.negated.member)
@@ -90,6 +91,7 @@ class Checks:
             yield from ((here.state, part) for part in _row_parts(here.check.condition))
         for here in self._absences:
             assert isinstance(here.check, Absence)
+            yield here.state, here.check.guard
             yield from ((here.state, row) for row, _ in here.check.keys)
             yield from ((here.state, part) for condition in here.check.conditions for part in _row_parts(condition))
 
@@ -156,6 +158,7 @@ class Checks:
             keys=tuple(outputs.index(row) for row, _ in item.keys),
             program=program,
             forall=self._walks[number],
+            guard=-1 if item.guard == TRUE else outputs.index(item.guard),
             text=" AND ".join(texts),
         )
 

@@ -50,15 +50,16 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(query: ast.Query) -> Plan:
-    """Plan ``query`` (see the module's docstring)."""
-    return _Planner(query).plan()
+def make_plan(query: ast.Query, timed_out: bool = False) -> Plan:
+    """Plan ``query`` (see the module's docstring); ``timed_out``: so that partial matches that time out can be told."""
+    return _Planner(query, timed_out).plan()
 
 
 class _Planner:
-    def __init__(self, query: ast.Query) -> None:
+    def __init__(self, query: ast.Query, timed_out: bool) -> None:
         self.query = query
-        placer = Placer(query)
+        self.timed_out = timed_out
+        placer = Placer(query, timed_out)
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
@@ -70,6 +71,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
+        timed_out = self.timed_out
         for edge in self.places.edges:
             self._split(edge)
         if removes_rows(query):
@@ -118,7 +120,8 @@ class _Planner:
             consumes=query.consume == "consumed",
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
-            windows=plan_windows(query, edge_negation, make_plan),
+            windows=plan_windows(query, edge_negation, timed_out, make_plan),
+            timed_out=timed_out,
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )

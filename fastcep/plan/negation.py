@@ -10,11 +10,13 @@ the match ends.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
 from fastcep.plan.conjuncts import Conjunct, guarded
-from fastcep.plan.ir import TRUE, Op, equality, key_pair, leaves, quantity, transform
+from fastcep.plan.ir import TRUE, Op, all_of, equality, key_pair, leaves, quantity, transform
+from fastcep.plan.known import known_guard
 from fastcep.plan.placement import ForAll, Placer, of_last_rounds
 from fastcep.query import ast
 
@@ -35,6 +37,8 @@ class Absence:
         The same with ``elem`` leaves; in a group for the round of the neighbours.
     latest
         In a group: for the latest round only, not for all.
+    guard
+        A state view: when the conditions are known, so that the check can be made.
     """
 
     negated: Negated
@@ -42,6 +46,7 @@ class Absence:
     conditions: tuple[Op, ...]
     walks: tuple[ForAll, ...]
     latest: bool = False
+    guard: Op = TRUE
 
 
 @dataclass(slots=True)
@@ -110,11 +115,15 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
             return edge.source == START
         return edge.member in sides and all(edge.before[m] == NO for m in sides)
 
-    def checked_on(edge: Edge) -> bool:
-        """Whether both neighbours, and what the conditions mention, are known behind the edge."""
+    def between(edge: Edge) -> bool:
+        """Whether both neighbours are known behind the edge."""
         after = [edge.before[m] == YES or m == edge.member for m in negated.after]
         before = [edge.before[m] == YES for m in negated.before]
-        return any(after) and (begun or any(before)) and all(item.decided(states[edge.target]) for item in items)
+        return any(after) and (begun or any(before))
+
+    def checked_on(edge: Edge) -> bool:
+        """Whether what the conditions mention is known as well."""
+        return between(edge) and all(item.decided(states[edge.target]) for item in items)
 
     # States with a path on which the check is due and not made yet.
     due: set[int] = set()
@@ -128,6 +137,11 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
     for edge in edges:
         if (edge.source in due or begins(edge)) and checked_on(edge):
             out.on_edge.setdefault(edge, []).append(absence)
+        elif placer.at_once and between(edge):
+            guards = [known_guard(item, edge, placer.places, all_elements=True) for item in items]
+            known = [guard for guard in guards if guard is not None]
+            if len(known) == len(guards):
+                out.on_edge.setdefault(edge, []).append(replace(absence, guard=all_of(known)))
     for number, state in enumerate(states):
         if state.accepting and number in due:
             crossed = any(state.bound[m] != NO for m in negated.after)
@@ -143,6 +157,13 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
         for edge in crossing:
             out.on_edge.setdefault(edge, []).append(absence)
         return
+    if placer.at_once and not _known_behind_group(items, group, states):
+        name = placer.leaves[negated.member].name
+        raise ValidationError(
+            f"query {placer.query.name!r}: the conditions on {name!r} mention what is bound after the event behind it, "
+            "or several rounds; with STRATEGY skip_till_next and for timed_out=True it must be known with that event "
+            "whether it came: mention only what is bound by then, or use skip_till_any without timed_out"
+        )
     absence = _absence(placer, negated, items)
     whole = Conjunct(TRUE, TRUE, closed=frozenset([group]).union(*(item.closed for item in items)),
                      bound=frozenset().union(*(item.bound for item in items)))  # fmt: skip
@@ -154,13 +175,21 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
             out.on_accept.setdefault(number, []).append(absence)
 
 
+def _known_behind_group(items: Sequence[Conjunct], group: int, states: tuple[State, ...]) -> bool:
+    """Whether a group has always closed when what the conditions mention is known, and then it is known at once."""
+    growing = [state for state in states if group in state.open]
+    late = any(all(not replace(item, closed=frozenset()).decided(state) for state in growing) for item in items)
+    return late and all(item.closed <= {group} for item in items)
+
+
 def _known_at(item: Conjunct, edge: Edge, negated: Negated, states: tuple[State, ...]) -> bool:
     """Whether a condition mentions no more than what is known when the right neighbour is bound in its round."""
     group = {negated.group}
     for leaf in leaves(item.expr):
         if leaf.name == "elem":
             member, offset, _ = leaf.data
-            if member not in edge.peers or offset > 0 or (offset == 0 and member not in negated.before):
+            here = {*negated.before, edge.member}
+            if member not in edge.peers or offset > 0 or (offset == 0 and member not in here):
                 return False
         if leaf.name == "q" and leaf.data[1] in (*group, *edge.peers):
             return False

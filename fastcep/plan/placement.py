@@ -11,8 +11,8 @@ A conjunct is decided
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
 Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the
-source. Under ``skip_till_next`` it matters when a conjunct is decided: at the last element that a Kleene variable may
-hold, and at those that it names.
+source. Under ``skip_till_next``, and where partial matches that time out are asked for, it matters when a conjunct is
+decided: there it is decided as soon as it is known (:mod:`known`).
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
 ``COUNT`` only; the guard is folded away wherever the path decides it.
@@ -27,6 +27,7 @@ from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
 from fastcep.plan.contiguity import contiguities
 from fastcep.plan.implied import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
+from fastcep.plan.known import known_behind
 from fastcep.plan.rewrite import closed, is_bound
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
@@ -66,9 +67,12 @@ def removes_rows(query: ast.Query) -> bool:
 
 
 class Placer:
-    """Place the conjuncts of one query (see the module's docstring)."""
+    """Place the conjuncts of one query (see the module's docstring).
 
-    def __init__(self, query: ast.Query) -> None:
+    ``at_once``: also where a conjunct is known before all that it mentions has closed.
+    """
+
+    def __init__(self, query: ast.Query, at_once: bool = False) -> None:
         self.query = query
         self.translate = Translator(query)
         self.places: Automaton = automaton(query.pattern)
@@ -76,7 +80,7 @@ class Placer:
         self.result = Placement()
         self.same: tuple[str, ...] = ()
         self._removes = removes_rows(query)
-        self._must_advance = query.strategy == "skip_till_next"
+        self.at_once = at_once or query.strategy == "skip_till_next"
         self.on_negated: dict[int, list[Conjunct]] = {}
         self._equalities: list[Op] = []
 
@@ -172,7 +176,7 @@ class Placer:
                 _walk(out.all_on_source.setdefault(edge, []), item, states[edge.source].bound)
             else:
                 _add(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
-        if self._must_advance:
+        if self.at_once:
             self._when_known(item, walks)
         for number, state in enumerate(states):
             if not state.accepting or item.decided(state):
@@ -183,40 +187,14 @@ class Placer:
                 _add(out.on_accept.setdefault(number, []), closed(expr, state.bound))
 
     def _when_known(self, item: Conjunct, walks: bool) -> None:
-        """On the edges that bind the last thing it waits for in a variable that may still grow: see `_known_at`."""
-        for variable in item.closed:
-            rest = replace(item, closed=item.closed - {variable})
-            for edge in self.places.edges:
-                target = self.places.states[edge.target]
-                if variable not in (edge.member, edge.group) or not rest.decided(target):
-                    continue
-                for number in sorted(self._known_at(item, variable, edge)):
-                    guard = all_of([Op("eq_i", "b", (count(variable), const(number, "i"))), item.guard])
-                    if walks:
-                        found = self.result.all_on_edge.setdefault(edge, [])
-                        _walk(found, replace(item, guard=guard), target.bound)
-                    else:
-                        self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
-
-    def _known_at(self, item: Conjunct, variable: int, edge: Edge) -> set[int]:
-        """With how many elements, or rounds, of a variable a conjunct is known when the edge has bound its event.
-
-        With as many as there may be, if the round is complete; with those that it names, if it names single ones.
-        """
-        found = set()
-        single = variable < len(self.leaves)
-        most = self.leaves[variable].member.maximum if single else self.places.bounds[variable][1]
-        goes_on = any(other.source == edge.target and other.group == variable and not other.round
-                      for other in self.places.edges)  # fmt: skip
-        if most is not None and (single or not goes_on):
-            found.add(most)
-        own = {variable, *self.places.inner.get(variable, ())}
-        named = {leaf.data[:3] for leaf in leaves(item.expr)
-                 if leaf.name in ("q", "elem") and leaf.data[0 if leaf.name == "elem" else 1] in own}  # fmt: skip
-        if all(kind in ("first", "at") for kind, *_ in named) and (single or {m for _, m, _ in named} == {edge.member}):
-            last = max((0 if kind == "first" else place for kind, _, place in named), default=-1)
-            found.add(last + 1)
-        return found - {0}
+        """On the edges behind which it is known although what it mentions may still grow."""
+        for edge, known in known_behind(item, self.places):
+            guard = all_of([known, item.guard])
+            if walks:
+                found = self.result.all_on_edge.setdefault(edge, [])
+                _walk(found, replace(item, guard=guard), self.places.states[edge.target].bound)
+            else:
+                self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
 
     def _stepwise(self, item: Conjunct, member: int) -> None:
         offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]

@@ -87,7 +87,8 @@ class AbsencePlan:
 
     ``keys`` are the outputs of the state that hold the key words. ``program`` (over ``row`` registers of the negated
     event and ``out`` outputs of the state) and the for-all conditions ``forall`` say which events count. ``group`` is
-    that of a check for each round, -1 without, and ``latest`` says that it is for the latest round only.
+    that of a check for each round, -1 without, and ``latest`` says that it is for the latest round only. It is made if
+    output ``guard`` is true (-1: always).
     """
 
     negation: int
@@ -98,6 +99,7 @@ class AbsencePlan:
     keys: tuple[int, ...]
     program: Program | None
     forall: tuple[int, ...]
+    guard: int = -1
     text: str = ""
 
 
@@ -194,6 +196,8 @@ class Plan:
         Policies: places in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
     windows
         How explicit windows come and go.
+    timed_out
+        Whether partial matches that time out are an output.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -226,5 +230,6 @@ class Plan:
     after_match: int
     limit: int
     windows: WindowPlan | None
+    timed_out: bool
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

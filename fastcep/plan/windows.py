@@ -59,16 +59,19 @@ class WindowPlan:
         return tuple(plan for plan in (self.opening, self.pairs, self.closers) if plan is not None)
 
 
-def plan_windows(query: ast.Query, edge_negation: bool, make: Callable[[ast.Query], Plan]) -> WindowPlan | None:
+def plan_windows(
+    query: ast.Query, edge_negation: bool, timed_out: bool, make: Callable[[ast.Query], Plan]
+) -> WindowPlan | None:
     """Plan the windows of ``query``; None without explicit ones.
 
-    ``edge_negation``: a negated variable looks to the beginning or the end of the window. ``make`` plans a query.
+    ``edge_negation``: a negated variable looks to the beginning or the end of the window. ``timed_out``: partial
+    matches that time out are asked for. ``make`` plans a query.
     """
     window = query.window
     if not isinstance(window, ast.ExplicitWindow):
         return None
     opening, closing = window.opening, window.closing
-    why = _why_isolated(query, edge_negation)
+    why = _why_isolated(query, edge_negation, timed_out)
     on_event = bool(closing.types)
     refers = closing.where is not None and opening.variable in ast.variables(closing.where)
     return WindowPlan(
@@ -84,7 +87,7 @@ def plan_windows(query: ast.Query, edge_negation: bool, make: Callable[[ast.Quer
     )
 
 
-def _why_isolated(query: ast.Query, edge_negation: bool) -> str:
+def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool) -> str:
     if query.select != "each":
         return f"SELECT {query.select}"
     if query.consume == "consumed":
@@ -93,7 +96,9 @@ def _why_isolated(query: ast.Query, edge_negation: bool) -> str:
         return f"LIMIT {query.limit} PER WINDOW"
     if query.after_match != "no skip":
         return f"AFTER MATCH {query.after_match.upper()}"
-    return "NEG at the edge of the window" if edge_negation else ""
+    if edge_negation:
+        return "NEG at the edge of the window"
+    return "timed_out=True" if timed_out else ""
 
 
 def _member(bound: ast.Bound) -> ast.Member:

@@ -269,7 +269,7 @@ def teller(text: str) -> tuple[Matcher, StringTable]:
     strings = StringTable()
     link = Linker(strings)
     link.prepare(query)
-    return Matcher(make_plan(query), link, True), strings
+    return Matcher(make_plan(query, timed_out=True), link), strings
 
 
 def told(matcher: Matcher) -> list[tuple[int, list[int]]]:

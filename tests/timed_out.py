@@ -1,0 +1,48 @@
+"""The second output of an engine, partial matches that have timed out, beside the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import harness
+import naive
+import pyarrow as pa
+import pytest
+
+import fastcep
+from fastcep.query import ast
+from fastcep.query.patterns import positive_leaves
+
+
+def assert_timed_out(query: ast.Query, events: Sequence[naive.Event], batch_sizes: Sequence[int]) -> None:
+    """All that time out, in their order, wherever the stream is cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_, **__: None)  # an unbounded window is meant
+        engine = fastcep.Engine(query, timed_out=True)
+    found: list[naive.TimedOut] = []
+    for part in harness.batches(query.schema, events, batch_sizes):
+        engine.process(part)
+        found += _rows(query, engine.timed_out())
+    engine.flush()
+    found += _rows(query, engine.timed_out())
+    wanted = naive.timed_out(query, events)
+    for one, other in zip(found, wanted, strict=False):
+        if set(one.waits_for) >= set(other.waits_for):  # it does not look at how many elements a loop holds
+            one.waits_for[:] = other.waits_for
+    assert found == wanted, f"{harness.describe(query, events)}\nfound  {found}\nwanted {wanted}"
+
+
+def _rows(query: ast.Query, table: pa.Table) -> list[naive.TimedOut]:
+    names = [leaf.name for leaf in positive_leaves(query.pattern)]
+    columns = ["query", "window_id", "timed_out_at", "bound", "waits_for", *names]
+    assert table.column_names == columns, table.column_names
+    assert set(table["query"].to_pylist()) <= {query.name}
+    times = table["timed_out_at"].cast(pa.int64())
+    rows: list[dict[str, Any]] = table.set_column(2, "timed_out_at", times).to_pylist()
+    return [
+        naive.TimedOut(
+            {name: row[name] for name in names}, row["timed_out_at"], row["bound"], row["waits_for"], row["window_id"]
+        )
+        for row in rows
+    ]
