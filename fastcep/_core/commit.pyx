@@ -113,7 +113,9 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
     if state.columns > 0:
-        column_of(index, bucket, 0)[row] = nulls
-    for c in range(state.registers):
-        column_of(index, bucket, 1 + c)[row] = stage.out[c][j]
+        to = column_of(index, bucket, 0) + row
+        to[0] = nulls
+        for c in range(state.registers):
+            to += bucket.capacity
+            to[0] = stage.out[c][j]
     return True

@@ -164,19 +164,22 @@ cdef inline int64_t position_of(int64_t word) noexcept nogil:
     return word & ((<int64_t>1 << MEMBER_AT) - 1)
 
 
-cdef inline void copy_event(Core* core, const Index* index, const Bucket* bucket, int64_t row, const int32_t* columns, int n,
+cdef inline void copy_event(const Index* index, const Bucket* bucket, int64_t row, const Column** columns, int n,
                             int k) noexcept nogil:
     """Write the registers of a row, and their null bits: the ``n`` event ``columns`` of event ``k`` of the chunk."""
+    cdef int64_t* to = column_of(index, bucket, 0) + row
+    cdef int64_t* null_bits = to
     cdef const Column* column
-    cdef int64_t nulls = 0
+    cdef int64_t nulls = 0, capacity = bucket.capacity
     cdef int c
     for c in range(n):
-        column = core.columns + columns[c]
-        column_of(index, bucket, 1 + c)[row] = column.data[k]
+        column = columns[c]
+        to += capacity
+        to[0] = column.data[k]
         if column.null != NULL:
             nulls |= <int64_t>(<uint64_t>column.null[k] << c)
     if n > 0:
-        column_of(index, bucket, 0)[row] = nulls
+        null_bits[0] = nulls
 
 
 cdef inline void count_row(Core* core, int64_t start) noexcept nogil:

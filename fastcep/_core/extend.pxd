@@ -13,21 +13,28 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
 cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
     """The bucket whose rows event ``k`` of the chunk may extend along the edge; NULL if none is alive."""
     cdef Index* index = core.indexes + edge.index
+    cdef const Column** columns = edge.probe
     cdef const Column* column
+    cdef const int64_t* data
     cdef Bucket* bucket
+    cdef int64_t* key = core.key
     cdef int64_t number, fixed = index.fixed, kept_from = core.starts.kept
-    cdef int j
-    for j in range(edge.n_probe):
-        column = edge.probe[j]
+    cdef int j, n = edge.n_probe, head, end
+    for j in range(n):
+        column = columns[j]
         if column.null != NULL and column.null[k]:
             return NULL
-        core.key[j] = column.data[k]
+        key[j] = column.data[k]
     if index.n_buckets == 0:
         return NULL
-    number = find(index, core.key)
+    number = find(index, key)
     if number < 0:
         return NULL
     bucket = bucket_at(index, number)
-    while bucket.head < bucket.size and bucket.data[bucket.head * fixed] < kept_from:
-        bucket.head += 1
-    return bucket if bucket.head < bucket.size else NULL
+    data = bucket.data
+    head = bucket.head
+    end = bucket.size
+    while head < end and data[head * fixed] < kept_from:
+        head += 1
+    bucket.head = head
+    return bucket if head < end else NULL

@@ -25,7 +25,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
     """Stage the row of a match that begins with event ``k``."""
     cdef Edge* edge = core.edges + e
     cdef Stage* stage = &core.stage
-    cdef Column* column
+    cdef const Column* column
     cdef int64_t ordinal
     cdef int j
     cdef uint8_t keep[1]
@@ -34,7 +34,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         row_inputs(core, &edge.predicate, 0, NULL, 0, k)
         if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
             return
-    if edge.only_stores and not edge.has_outputs:
+    if edge.start_key != NULL:
         store_start(core, edge, k, position, time)
         return
     ordinal = start_of(&core.starts, time, position)
@@ -47,7 +47,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
     for j in range(core.n_slots):
         stage.bind[j][0] = -1
     for j in range(edge.n_copies):
-        column = core.columns + edge.copy_number[j]
+        column = edge.copy_column[j]
         stage.out[edge.copy_output[j]][0] = column.data[k]
         stage.out_null[edge.copy_output[j]][0] = column.null != NULL and column.null[k]
     if edge.has_outputs:
@@ -59,16 +59,16 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
 cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int64_t time) noexcept nogil:
     """Store the row of a match that begins with event ``k`` in the target's only index; all its outputs are copies."""
     cdef State* state = core.states + edge.target
-    cdef IndexInfo* info = core.infos + state.indexes[0]
     cdef Index* index = core.indexes + state.indexes[0]
-    cdef Column* column
+    cdef const Column** columns = edge.start_key
+    cdef const Column* column
     cdef Bucket* bucket
     cdef int64_t* key = core.key
     cdef int64_t* to
     cdef int64_t ordinal, number, row
-    cdef int c
-    for c in range(info.n_keys):
-        column = core.columns + edge.copy_number[info.keys[c]]
+    cdef int c, words = index.words
+    for c in range(words):
+        column = columns[c]
         if column.null != NULL and column.null[k]:
             return
         key[c] = column.data[k]
@@ -89,7 +89,7 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
         to[state.told] = False
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
-    copy_event(core, index, bucket, row, edge.copy_number, state.registers, k)
+    copy_event(index, bucket, row, edge.copy_column, state.registers, k)
     count_row(core, ordinal)
 
 
@@ -147,7 +147,7 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
     cdef State* source = core.states + edge.source
     cdef State* target = core.states + edge.target
     cdef Stage* stage = &core.stage
-    cdef Column* column
+    cdef const Column* column
     cdef Index* index = core.indexes + edge.index
     cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
     cdef const int64_t* bits
@@ -203,7 +203,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
     cdef Index* index = core.indexes + state.indexes[0]
     cdef Source* outputs = core.outputs
     cdef Source* row = core.row
-    cdef Column* column
+    cdef const Column* column
     cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
     cdef int64_t absent = -1, none = 0, stored, j
     cdef int c, o
@@ -213,7 +213,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
         if edge.copy_from_row[c]:
             register_source(core, outputs + o, edge, bucket, first, rows, n, edge.copy_number[c], o)
         else:
-            column = core.columns + edge.copy_number[c]
+            column = edge.copy_column[c]
             outputs[o].data = column.data + k
             outputs[o].step = 0
             outputs[o].null = column.null + k if column.null != NULL and column.null[k] else NULL

@@ -21,7 +21,7 @@ from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport EXPLICIT, drop_all, drop_empty, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
-from fastcep._core.tables cimport Leaf
+from fastcep._core.tables cimport Edge, Leaf
 from fastcep._core.timeout cimport collect
 from fastcep._core.vectors cimport Vec, vec_free
 from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
@@ -58,15 +58,19 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
                 part = first_part(core)
+                if part < 0:
+                    continue
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
-                expire(&core.starts, core.window_kind, core.window, core.now, position + base + k)
-            while part >= 0:
+                expire(&core.starts, core.now, position + base + k)
+            while True:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
                     break
                 part = next_part(core, part)
+                if part < 0:
+                    break
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
@@ -83,7 +87,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         move_windows(core, time, position, n, n)
     if core.due < core.now and not core.failed:
         decide(core, core.now, False)
-    expire(&core.starts, core.window_kind, core.window, time[n - 1], position + n - 1)
+    expire(&core.starts, time[n - 1], position + n - 1)
     if core.starts.keeps:
         collect(core, core.starts.kept, core.starts.first)
     if core.failed:  # what its last event decides has no room
@@ -112,7 +116,7 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
     while members and not core.failed:
         bind(core, __builtin_ctzll(members), k, position, core.now)
         members &= members - 1
-    if core.must_advance and core.advanced.size > 0:
+    if core.advanced.size > 0:
         replace_advanced(core)
     if core.emitted:
         if core.after_match == PAST_LAST and core.starts.kept < core.starts.first:
@@ -125,20 +129,22 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
     cdef Leaf* leaf = core.leaves + member
     cdef Stage* stage = &core.stage
     cdef Bucket* bucket
-    cdef int e, parts = 0
+    cdef Edge* edge = core.edges + leaf.first_edge
+    cdef int e, parts = 0, end = leaf.end_edge
     cdef int64_t before, j
     if leaf.negated:
         watch(core, member, k, position, time)
         return
     stage.size = 0
-    for e in range(leaf.first_edge, leaf.end_edge):  # an edge that only stores or accepts stages (nearly) nothing
+    for e in range(leaf.first_edge, end):  # an edge that only stores or accepts stages (nearly) nothing
         before = stage.size
-        if core.edges[e].source < 0:
+        if edge.source < 0:
             begin(core, e, k, position, time)
         else:
-            bucket = probe(core, core.edges + e, k)
+            bucket = probe(core, edge, k)
             if bucket != NULL:
                 extend(core, e, bucket, k, position)
+        edge += 1
         parts += stage.size > before
         if core.failed:
             return

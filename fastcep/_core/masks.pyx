@@ -5,7 +5,7 @@ A bit of the mask says that the event may be bound to a member: by its type, and
 come from the query's own programs, or, in an engine of several queries, from the lists of the ``filters`` that they
 share; then an event that none of the query's members may bind is never looked at.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memset
 
 from fastcep._core.batch cimport Events
@@ -94,11 +94,16 @@ cdef void _point(Core* core, const Events* events, Py_ssize_t base, int m) noexc
 cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
     """Masks by the query's own programs."""
     cdef int i, k, n = 0, some
+    cdef bint cleared = False
     cdef uint64_t member
+    cdef const uint64_t* members = core.type_members
+    cdef const uint16_t* types = events.types + base
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
     for k in range(m):
-        bits[k] = core.type_members[events.types[base + k]]
+        bits[k] = members[types[k]]
+        relevant[n] = k
+        n += bits[k] != 0
     for i in range(core.n_members):
         if not core.has_local[i]:
             continue
@@ -116,9 +121,12 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
         for k in range(some):
             if not keep[k]:
                 bits[rows[k]] &= ~member
-    for k in range(m):
-        relevant[n] = k
-        n += bits[k] != 0
+                cleared = True
+    if cleared:
+        n = 0
+        for k in range(m):
+            relevant[n] = k
+            n += bits[k] != 0
     return n
 
 

@@ -143,7 +143,7 @@ cdef class Matcher:
         self.core.chosen.budget = self.core.leaving.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
-        if (starts_init(&self.core.starts, &self.core.budget) < 0
+        if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, self.core.window) < 0
                 or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
         self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
@@ -302,7 +302,7 @@ cdef class Matcher:
         cdef bint done = self._decide(time, ring, False)
         with nogil:
             self.core.now = max(time, self.core.now)
-            expire(&self.core.starts, self.core.window_kind, self.core.window, time, position)
+            expire(&self.core.starts, time, position)
             if self.core.starts.keeps:
                 done &= collect_all(&self.core)
             sweep_all(&self.core)
@@ -313,7 +313,7 @@ cdef class Matcher:
         cdef bint done = self._decide(INT64_MAX, ring, True)
         if self.core.starts.keeps:
             with nogil:
-                expire_all(&self.core.starts, self.core.window_kind, self.core.now)
+                expire_all(&self.core.starts, self.core.now)
                 done &= collect_all(&self.core)
         self.core.now = INT64_MAX
         self.clear()

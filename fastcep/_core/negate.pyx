@@ -30,7 +30,7 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
     cdef Negation* item
     cdef Index* index
     cdef Bucket* bucket
-    cdef Column* column
+    cdef const Column* column
     cdef int64_t* row
     cdef int64_t number, at
     cdef int n, c
@@ -40,7 +40,7 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
             continue
         index = core.indexes + core.n_indexes + n
         for c in range(item.n_keys):
-            column = core.columns + item.keys[c]
+            column = item.keys[c]
             if column.null != NULL and column.null[k]:
                 break
             core.key[c] = column.data[k]
@@ -55,7 +55,7 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
             row[0] = time if item.by_time else position
             row[1] = position
             row[2] = time
-            copy_event(core, index, bucket, at, item.registers, item.n_registers, k)
+            copy_event(index, bucket, at, item.registers, item.n_registers, k)
 
 
 cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:

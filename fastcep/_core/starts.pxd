@@ -1,5 +1,5 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
-from libc.stdint cimport INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from fastcep._core.memory cimport Budget
 
@@ -13,6 +13,9 @@ cdef enum:              # kinds of window
 
 cdef struct Starts:
     Budget* budget
+    int kind                 # of the window
+    int64_t span             # its length: ns, events
+    int64_t due              # of windows of time: no start dies up to then
     int64_t* time            # ring of ordinals [first, next)
     int64_t* position
     int64_t* rows            # live rows under it
@@ -29,7 +32,7 @@ cdef struct Starts:
     int64_t node_capacity, nodes_used, free_node, nodes_live
 
 
-cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil
+cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noexcept nogil
 cdef void starts_clear(Starts* starts) noexcept nogil
 cdef int grow(Starts* starts) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
@@ -37,6 +40,11 @@ cdef void drop_all(Starts* starts) noexcept nogil
 cdef void release(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
+
+
+cdef inline int64_t last_time(const Starts* starts, int64_t time) noexcept nogil:
+    """The last time that is in the time window of a start; one that reaches above int64 keeps everything."""
+    return time + starts.span if time <= INT64_MAX - starts.span else INT64_MAX
 
 
 cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil:
@@ -47,6 +55,8 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     if starts.next - starts.kept > starts.mask and grow(starts) < 0:
         return -1
     ordinal = starts.next
+    if ordinal == starts.first and starts.kind == TIME:
+        starts.due = last_time(starts, time)
     starts.next += 1
     starts.time[ordinal & starts.mask] = time
     starts.position[ordinal & starts.mask] = position
@@ -58,10 +68,11 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
 
 cdef inline void drop_first(Starts* starts) noexcept nogil:
     """Forget the oldest start: its rows are dead, its nodes free (unless it waits for ``release``)."""
-    starts.live -= starts.rows[starts.first & starts.mask]
+    cdef int64_t slot = starts.first & starts.mask
+    starts.live -= starts.rows[slot]
     starts.first += 1
     if not starts.keeps:
-        release_first(starts)
+        release_first(starts, slot)
 
 
 cdef inline void drop_empty(Starts* starts) noexcept nogil:
@@ -70,9 +81,9 @@ cdef inline void drop_empty(Starts* starts) noexcept nogil:
         drop_first(starts)
 
 
-cdef inline void release_first(Starts* starts) noexcept nogil:
-    """Free the nodes of the oldest start that is kept."""
-    cdef int64_t node = starts.node[starts.kept & starts.mask], following
+cdef inline void release_first(Starts* starts, int64_t slot) noexcept nogil:
+    """Free the nodes of the oldest start that is kept, which stands in this slot."""
+    cdef int64_t node = starts.node[slot], following
     while node >= 0:
         following = starts.sibling[node]
         starts.sibling[node] = starts.free_node
@@ -99,24 +110,24 @@ cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t*
         to[i] = position[ordinals[(i if rows == NULL else rows[i]) * step] & mask]
 
 
-cdef inline void expire_all(Starts* starts, int window_kind, int64_t time) noexcept nogil:
+cdef inline void expire_all(Starts* starts, int64_t time) noexcept nogil:
     """Drop every start, because the stream has ended at ``time``."""
     while starts.first < starts.next:
-        if starts.keeps and window_kind != TIME:
+        if starts.keeps and starts.kind != TIME:
             starts.time[starts.first & starts.mask] = time
         drop_first(starts)
 
 
-cdef inline void expire(Starts* starts, int window_kind, int64_t window, int64_t time, int64_t position) noexcept nogil:
+cdef inline void expire(Starts* starts, int64_t time, int64_t position) noexcept nogil:
     """Drop the starts that an event of this time and position can no longer join."""
-    cdef int64_t oldest
-    if window_kind == TIME:
-        # time - window without overflow: a window reaching below int64 keeps everything
-        oldest = time - window if time >= INT64_MIN + window else INT64_MIN
-        while starts.first < starts.next and starts.time[starts.first & starts.mask] < oldest:
+    if starts.due < time:
+        while starts.first < starts.next and last_time(starts, starts.time[starts.first & starts.mask]) < time:
             drop_first(starts)
-    elif window_kind == EVENTS:
-        while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= window:
+        starts.due = INT64_MAX
+        if starts.first < starts.next:
+            starts.due = last_time(starts, starts.time[starts.first & starts.mask])
+    elif starts.kind == EVENTS:
+        while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= starts.span:
             if starts.keeps:
                 starts.time[starts.first & starts.mask] = time  # that of the event which pushed it out
             drop_first(starts)

@@ -5,7 +5,7 @@ Every row knows its start's ordinal; it is dead when the ordinal is before ``fir
 the number of live rows is exact at every moment, and the chain nodes (elements of Kleene variables, shared by all rows that
 continue them) are freed with the start they hang under: no reference counts, no collection.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
@@ -35,10 +35,13 @@ cdef int grow(Starts* starts) noexcept nogil:
     return 0
 
 
-cdef int starts_init(Starts* starts, Budget* budget) noexcept nogil:
-    """Make an empty ring; -1 without memory."""
+cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noexcept nogil:
+    """Make an empty ring for windows of a kind and length; -1 without memory."""
     memset(starts, 0, sizeof(Starts))
     starts.budget = budget
+    starts.kind = kind
+    starts.span = span
+    starts.due = INT64_MAX
     starts.free_node = -1
     return grow(starts)
 
@@ -126,4 +129,4 @@ cdef void drop_all(Starts* starts) noexcept nogil:
 cdef void release(Starts* starts) noexcept nogil:
     """Free what hangs under the starts that are dead."""
     while starts.kept < starts.first:
-        release_first(starts)
+        release_first(starts, starts.kept & starts.mask)

@@ -20,7 +20,8 @@ cdef struct Index:
     int32_t words            # int64 words of a key; 0 = a single bucket
     int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
     int32_t columns          # words of a row that stand in columns
-    char* buckets            # of bucket_bytes each, see bucket_at
+    int64_t bucket_bytes     # of a bucket without its block
+    char* buckets            # see bucket_at
     int64_t n_buckets
     int64_t bucket_capacity
     int32_t* slots           # open addressing: bucket number or -1
@@ -38,17 +39,12 @@ cdef struct Source:          # where one word of new rows is
 
 
 cdef inline Bucket* bucket_at(const Index* index, int64_t number) noexcept nogil:
-    return <Bucket*>(index.buckets + number * bucket_bytes(index))
-
-
-cdef inline int64_t bucket_bytes(const Index* index) noexcept nogil:
-    """Bytes of a bucket without its block."""
-    return sizeof(Bucket) + index.words * sizeof(int64_t)
+    return <Bucket*>(index.buckets + number * index.bucket_bytes)
 
 
 cdef inline int64_t number_of(const Index* index, const Bucket* bucket) noexcept nogil:
     """What ``bucket_at`` takes."""
-    return (<const char*>bucket - index.buckets) // bucket_bytes(index)
+    return (<const char*>bucket - index.buckets) // index.bucket_bytes
 
 
 cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
@@ -76,7 +72,7 @@ cdef inline int64_t width_of(const Index* index) noexcept nogil:
 
 cdef inline int64_t index_bytes(const Index* index) noexcept nogil:
     """All bytes that the index holds."""
-    return index.bytes + index.bucket_capacity * bucket_bytes(index) + <int64_t>(index.slot_mask + 1) * sizeof(int32_t)
+    return index.bytes + index.bucket_capacity * index.bucket_bytes + <int64_t>(index.slot_mask + 1) * sizeof(int32_t)
 
 
 cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:

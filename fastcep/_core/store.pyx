@@ -30,6 +30,7 @@ cdef int index_init(Index* index, Budget* budget, int words, int fixed, int colu
     memset(index, 0, sizeof(Index))
     index.budget = budget
     index.words = words
+    index.bucket_bytes = sizeof(Bucket) + words * sizeof(int64_t)
     index.fixed = fixed
     index.columns = columns
     index.scratch = <int64_t*>malloc(max(1, words) * sizeof(int64_t))
@@ -86,7 +87,7 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
         return number
     if index.n_buckets == index.bucket_capacity:
         capacity = max(<int64_t>FIRST_BUCKETS, index.bucket_capacity * 2)
-        if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, capacity, bucket_bytes(index)):
+        if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, capacity, index.bucket_bytes):
             return -1
         index.bucket_capacity = capacity
     number = index.n_buckets
@@ -314,18 +315,18 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
         if capacity < bucket.capacity:
             _shrink(index, bucket, capacity)
         if kept != i:
-            memcpy(bucket_at(index, kept), bucket, bucket_bytes(index))
+            memcpy(bucket_at(index, kept), bucket, index.bucket_bytes)
         kept += 1
     index.n_buckets = kept
     if kept == 0:
-        give_back(index.budget, index.buckets, index.bucket_capacity * bucket_bytes(index))
+        give_back(index.budget, index.buckets, index.bucket_capacity * index.bucket_bytes)
         index.buckets = NULL
         index.bucket_capacity = room = 0
     while room > FIRST_BUCKETS and kept <= room // 4:
         room //= 2
     if room < index.bucket_capacity:
-        index.buckets = <char*>cut(index.budget, index.buckets, index.bucket_capacity * bucket_bytes(index),
-                                   room * bucket_bytes(index))
+        index.buckets = <char*>cut(index.budget, index.buckets, index.bucket_capacity * index.bucket_bytes,
+                                   room * index.bucket_bytes)
         index.bucket_capacity = room
     while slots < <uint64_t>kept * 6:
         slots *= 2

@@ -49,6 +49,7 @@ cdef struct Edge:
     int32_t* leaf_from      # per variable: the same, or FIRST
     bint only_accepts       # children are matches and nothing else, without a condition; the member's only edge
     bint only_stores        # children go to one index, without a condition; the member's only edge
+    const Column** start_key    # of the row of a start that is only stored, whose outputs are all columns; or NULL
     bint has_predicate
     bint has_outputs
     Code predicate
@@ -56,6 +57,7 @@ cdef struct Edge:
     int32_t* copy_output
     int32_t* copy_from_row   # 1 register, 0 event column
     int32_t* copy_number
+    const Column** copy_column   # the event column, or NULL
     Code outputs             # computes the other outputs:
     int32_t n_computed
     int32_t* computed
@@ -119,9 +121,9 @@ cdef struct ForAll:
 cdef struct Negation:       # events of a negated variable, in the index after those of the states
     int32_t member
     int32_t n_keys
-    int32_t* keys            # event columns
+    const Column** keys
     int32_t n_registers
-    int32_t* registers       # event columns
+    const Column** registers
     bint by_time             # kept for the window's length
 
 
@@ -150,6 +152,7 @@ cdef class Tables:
     cdef Absence* absences
 
     cdef int _take_bindings(self, plan, Edge* edge, item) except -1
+    cdef const Column** _columns(self, numbers) except NULL
     cdef uint64_t* type_members   # per type id: members that may bind it
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member

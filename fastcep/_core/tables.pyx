@@ -214,9 +214,7 @@ cdef class Tables:
                 edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
             self._take_bindings(plan, edge, item)
             edge.n_probe = len(item.probe)
-            edge.probe = <const Column**>calloc(max(1, len(item.probe)), sizeof(void*))
-            for j, number in enumerate(item.probe):
-                edge.probe[j] = self.columns + <int>number
+            edge.probe = self._columns(item.probe)
             if item.predicate is not None:
                 code_new(&edge.predicate, item.predicate, intern)
                 edge.has_predicate = True
@@ -224,6 +222,7 @@ cdef class Tables:
             edge.copy_output = ints([output for output, _, _ in item.copies])
             edge.copy_from_row = ints([kind == "row" for _, kind, _ in item.copies])
             edge.copy_number = ints([number for _, _, number in item.copies])
+            edge.copy_column = self._columns([number if kind == "event" else -1 for _, kind, number in item.copies])
             copied = [output for output, _, _ in item.copies]
             computed = [n for n in range(plan.states[item.target].outputs) if n not in copied]
             edge.n_computed = len(computed)
@@ -236,6 +235,16 @@ cdef class Tables:
             edge.n_absent = len(item.absences)
             edge.absent = ints(item.absences)
         self._find_short_ways(plan)
+
+    cdef const Column** _columns(self, numbers) except NULL:
+        """Pointers to event columns; NULL for a number that is none."""
+        cdef const Column** found = <const Column**>calloc(max(1, len(numbers)), sizeof(void*))
+        cdef Py_ssize_t i
+        if found == NULL:
+            raise MemoryError("no memory for a query")
+        for i, number in enumerate(numbers):
+            found[i] = NULL if number < 0 else self.columns + <int>number
+        return found
 
     cdef int _take_bindings(self, plan, Edge* edge, item) except -1:
         """Where the bindings of new rows come from."""
@@ -274,6 +283,9 @@ cdef class Tables:
             self.edges[i].only_stores = (
                 simple and not plan.must_advance and not target.accepting and len(target.indexes) == 1
                 and plan.indexes[target.indexes[0]].guard < 0 and not plan.indexes[target.indexes[0]].forall)
+            if item.source < 0 and self.edges[i].only_stores and item.outputs is None:
+                columns = {output: number for output, _, number in item.copies}
+                self.edges[i].start_key = self._columns([columns[o] for o in plan.indexes[target.indexes[0]].keys])
 
     def _take_negations(self, plan, intern):
         cdef Py_ssize_t i
@@ -282,9 +294,9 @@ cdef class Tables:
         for i, item in enumerate(plan.negations):
             self.negations[i].member = item.member
             self.negations[i].n_keys = len(item.keys)
-            self.negations[i].keys = ints(item.keys)
+            self.negations[i].keys = self._columns(item.keys)
             self.negations[i].n_registers = len(item.registers)
-            self.negations[i].registers = ints(item.registers)
+            self.negations[i].registers = self._columns(item.registers)
             self.negations[i].by_time = item.by_time
         self.absences = <Absence*>calloc(max(1, self.n_absences), sizeof(Absence))
         for i, item in enumerate(plan.absences):
@@ -350,6 +362,8 @@ cdef class Tables:
             free(self.edges[i].copy_output)
             free(self.edges[i].copy_from_row)
             free(self.edges[i].copy_number)
+            free(self.edges[i].copy_column)
+            free(self.edges[i].start_key)
             free(self.edges[i].computed)
             free(self.edges[i].forall)
             free(self.edges[i].absent)

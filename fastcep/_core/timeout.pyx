@@ -4,12 +4,12 @@
 Expiry moves one number and visits no row. So where they are asked for, dead starts are kept until enough of them, or the end of
 the batch, make it worth a walk through all rows; then their rows are written out and released.
 """
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
 
 from fastcep._core.core cimport Core
 from fastcep._core.emit cimport write_row
-from fastcep._core.starts cimport EVENTS, EXPLICIT, TIME, release
+from fastcep._core.starts cimport EVENTS, EXPLICIT, TIME, last_time, release
 from fastcep._core.store cimport Bucket, Index, bucket_at
 from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport Vec, push
@@ -80,7 +80,7 @@ cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
     if core.failed:
         return
     if core.window_kind == TIME:
-        time = time + core.window if time <= INT64_MAX - core.window else INT64_MAX
+        time = last_time(&core.starts, time)
     elif core.window_kind == EXPLICIT:
         time = core.now
     if push(&core.timed, number) < 0 or push(&core.timed, time) < 0 or push(&core.timed, core.window_id) < 0:
