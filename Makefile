@@ -54,6 +54,7 @@ bench: $(STAMP)
 	$(BIN)/python -m bench.memory
 	$(BIN)/python -m bench.kernels
 	$(BIN)/python -m bench.many_queries
+	$(BIN)/python -m bench.windows
 
 compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)
