@@ -302,7 +302,8 @@ cdef class Matcher:
         cdef bint done = self._decide(time, ring, False)
         with nogil:
             self.core.now = max(time, self.core.now)
-            expire(&self.core.starts, time, position)
+            # Of what times out the time is told, which under WITHIN n EVENTS is that of an event that is still to come.
+            expire(&self.core.starts, time, position - self.core.starts.keeps)
             if self.core.starts.keeps:
                 done &= collect_all(&self.core)
             sweep_all(&self.core)

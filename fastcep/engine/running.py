@@ -76,8 +76,8 @@ class Running:
 
     @property
     def defers(self) -> bool:
-        """Whether it has matches that wait for time."""
-        return any(state.deferred for state in self.plan.states)
+        """Whether it has matches that wait for time, or tells of partial matches whose time is over."""
+        return self.timed is not None or any(state.deferred for state in self.plan.states)
 
 
 class Queries:
@@ -101,7 +101,7 @@ class Queries:
     kernels
         The generated kernels.
     defers
-        Whether matches of any query wait for time.
+        Whether anything of any query waits for time.
     """
 
     def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool) -> None:
