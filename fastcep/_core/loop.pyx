@@ -57,7 +57,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             core.now = time[base + k]
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
-                part = first_part(core)
+                part = first_part(core, bits + k, k)
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
@@ -66,7 +66,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
                     break
-                part = next_part(core, part)
+                part = next_part(core, part, bits + k, k)
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
