@@ -12,6 +12,7 @@ from fastcep._core.core cimport Core
 from fastcep._core.decide cimport decide
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.remove cimport drop_rowless
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
 from fastcep._core.store cimport Index, find, index_clear, index_init
 from fastcep._core.tables cimport Column, Edge, Leaf
@@ -224,7 +225,9 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     """Put the part back; give it up when the window has reported all that it may."""
     cdef Part* part = window.part
     cdef int64_t last = (core.starts.next - 1) & core.starts.mask
-    if core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
+    if core.removes and not core.failed:
+        drop_rowless(core)
+    elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
         core.starts.next -= 1  # the event began nothing
     if core.next_birth != core.window_birth or core.n_negations > 0:
         window.able = _able(core)
