@@ -42,5 +42,6 @@ def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = 
 def late_engine(case: Case, lateness: int, **options: Any) -> fc.Engine:
     """An engine that waits for late events."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if isinstance(case.query.window, ast.Unbounded) else "error")
+        unbounded = isinstance(case.query.window, ast.Unbounded | ast.ExplicitWindow)
+        warnings.simplefilter("ignore" if unbounded else "error")
         return fc.Engine(case.query, allowed_lateness=f"{lateness}ns", **options)

@@ -154,6 +154,8 @@ class OneWindow:
             (
                 (
                     one.time,
+                    self.window.closing is None,  # the event that closes it comes before time passes
+                    -1 if self.window.closing is None else self.window.closing,
                     self.window.start,
                     one.chosen[0].position if one_by_one else 0,
                     birth_order(self.moved(one.chosen)),

@@ -9,7 +9,7 @@ from fastcep._core.seen cimport Seen
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
+from fastcep._core.tables cimport MEMBER_AT, Able, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
 from fastcep._core.vectors cimport Vec
 from fastcep._core.windows cimport Part, Windows
 
@@ -102,6 +102,9 @@ cdef struct Core:
     Part outside             # isolated: what stands here while no window is entered
     int64_t window_id        # of the window that is entered,
     int64_t window_time
+    int64_t window_birth     # next_birth when it was
+    uint64_t asked           # members to which the event may be bound in any window
+    Able able
     bint tells               # partial matches that have timed out are an output
     Vec* timed_values        # output of partial matches that have timed out, as out_values and out_lengths
     Vec* timed_lengths

@@ -16,10 +16,10 @@ from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windo
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.predicate cimport CHUNK
-from fastcep._core.remove cimport replace_advanced
+from fastcep._core.remove cimport drop_rowless, replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
-from fastcep._core.starts cimport EXPLICIT, drop_all, drop_empty, expire, starts_bytes, starts_rest
+from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
 from fastcep._core.tables cimport Edge, Leaf
 from fastcep._core.timeout cimport collect
@@ -57,25 +57,21 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             core.now = time[base + k]
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
-                part = first_part(core)
-                if part < 0:
-                    continue
+                part = first_part(core, bits + k, k)
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
                 expire(&core.starts, core.now, position + base + k)
-            while True:
+            while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
                     break
-                part = next_part(core, part)
-                if part < 0:
-                    break
+                part = next_part(core, part, bits + k, k)
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
         if core.removes:
-            drop_empty(&core.starts)
+            drop_rowless(core)
         if core.starts.first - core.starts.kept >= BUNCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
@@ -167,8 +163,8 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
     """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
-    cdef int64_t total = indexes_bytes(core), limit = core.budget.limit
-    return total > core.sweep_at or (
+    cdef int64_t limit = core.budget.limit
+    return (core.budget.used > core.sweep_at and indexes_bytes(core) > core.sweep_at) or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
 
 
@@ -194,7 +190,7 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
     if core.cuts:
         drop_cut_off(core)
     if core.cuts or core.removes:
-        drop_empty(&core.starts)
+        drop_rowless(core)
     for i in range(core.n_indexes):
         sweep(core.indexes + i, core.starts.kept)
     for i in range(core.n_negations):

@@ -95,6 +95,7 @@ cdef class Matcher:
         self.core.blind = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
+        self.core.able, self.core.windows.able = tables.able, tables.able.begins
         self.core.window_kind = plan.window_kind
         self.core.window = plan.window
         self.core.type_members, self.core.type_codes = tables.type_members, tables.type_codes

@@ -5,19 +5,24 @@ The engine finds out which events of a batch open windows, and which close them 
 time and counts are watched here. To work on an isolated window its part is *entered*: its rows take the place of the
 core's, so that everything else needs to know nothing of windows.
 """
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 
 from fastcep._core.core cimport Core
 from fastcep._core.decide cimport decide
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.remove cimport drop_rowless
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
-from fastcep._core.store cimport Index, index_clear, index_init
+from fastcep._core.store cimport Index, find, index_clear, index_init
+from fastcep._core.tables cimport Column, Edge, Leaf
 from fastcep._core.timeout cimport collect
 from fastcep._core.windows cimport (
     AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of, windows_bytes,
 )
+
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
 
 
 cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
@@ -34,7 +39,8 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
             if opens > place or opens == INT64_MAX:
                 break
             _close_passed(core, time, position, opens, n)
-            if add_window(windows, position + opens, time[opens], windows.ids[windows.next_open]) < 0:
+            if add_window(windows, &core.starts if core.is_shared else NULL, position + opens, time[opens],
+                          windows.ids[windows.next_open]) < 0:
                 core.failed = True
             core.starts.newest = windows.next - 1
             windows.next_open += 1
@@ -110,35 +116,89 @@ cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
                 collect(core, core.starts.first, core.starts.next)
                 core.now = now
             leave(core, window)
-        drop_part(core, window)
-    window.closed = True
-    while windows.first < windows.next and window_at(windows, windows.first).closed:
-        windows.first += 1
+    _end(core, window)
     if core.is_shared:
         while core.starts.first < core.starts.next and (
                 core.starts.window[core.starts.first & core.starts.mask] < windows.first):
             drop_first(&core.starts)
 
 
-cdef int64_t first_part(Core* core) noexcept nogil:
-    """Enter the first open window, if they are isolated; -1 if none is open."""
+cdef void _end(Core* core, Opened* window) noexcept nogil:
+    """Forget what is in a window, and the window itself as soon as it is the first one."""
+    cdef Windows* windows = &core.windows
+    window.closed = True
+    drop_part(core, window)
+    while windows.first < windows.next and window_at(windows, windows.first).closed:
+        windows.first += 1
+
+
+cdef int64_t first_part(Core* core, uint64_t* members, int k) noexcept nogil:
+    """Enter the first window in which event ``k`` of the chunk can do anything, if they are isolated; -1 if there is none.
+
+    ``members``, to which it may be bound, become those with which it can.
+    """
     if core.failed or core.windows.first == core.windows.next:
         return -1
-    return _enter_from(core, core.windows.first) if core.is_isolated else 0
+    if not core.is_isolated:
+        return 0
+    core.asked = members[0]
+    return _enter_from(core, core.windows.first, members, k)
 
 
-cdef int64_t next_part(Core* core, int64_t number) noexcept nogil:
-    """Leave an isolated window and enter the next open one; -1 if there is none, or memory is out."""
+cdef int64_t next_part(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+    """Leave an isolated window and enter the next one, as ``first_part``; -1 also if memory is out."""
     leave(core, window_at(&core.windows, number))
-    return -1 if core.failed else _enter_from(core, number + 1)
+    return -1 if core.failed else _enter_from(core, number + 1, members, k)
 
 
-cdef int64_t _enter_from(Core* core, int64_t number) noexcept nogil:
+cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+    cdef Opened* window
+    cdef uint64_t able
     while number < core.windows.next:
-        if not window_at(&core.windows, number).closed:
-            return number if enter(core, window_at(&core.windows, number)) else -1
+        window = window_at(&core.windows, number)
+        able = core.asked & window.able
+        if able and (able & ~core.able.keyed or _extends(core, window.part, able, k)):
+            members[0] = able
+            return number if enter(core, window) else -1
         number += 1
     return -1
+
+
+cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexcept nogil:
+    """Whether there is a bucket in which event ``k`` may extend rows as one of ``members``, which look by keys."""
+    cdef Leaf* leaf
+    cdef Edge* edge
+    cdef const Column* column
+    cdef int e, j
+    while members:
+        leaf = core.leaves + __builtin_ctzll(members)
+        members &= members - 1
+        for e in range(leaf.first_edge, leaf.end_edge):
+            edge = core.edges + e
+            for j in range(edge.n_probe):
+                column = edge.probe[j]
+                if column.null != NULL and column.null[k]:
+                    break
+                core.key[j] = column.data[k]
+            else:
+                if find(part.indexes + edge.index, core.key) >= 0:
+                    return True
+    return False
+
+
+cdef uint64_t _able(const Core* core) noexcept nogil:
+    """Members whose events may do anything in the window that is entered."""
+    cdef uint64_t able = core.able.begins
+    cdef int i
+    for i in range(core.n_negations):
+        if core.able.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
+            able &= ~core.able.settles[i]
+    for i in range(core.n_indexes):
+        if core.indexes[i].n_buckets > 0:
+            able |= core.able.extends[i]
+    if core.starts.first < core.starts.next:
+        able |= core.able.watches
+    return able
 
 
 cdef bint enter(Core* core, Opened* window) noexcept nogil:
@@ -156,6 +216,7 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
     core.reported = window.reported
     core.window_id = window.id
     core.window_time = window.time
+    core.window_birth = core.next_birth
     core.elsewhere -= core.starts.live
     return True
 
@@ -163,6 +224,13 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
 cdef void leave(Core* core, Opened* window) noexcept nogil:
     """Put the part back; give it up when the window has reported all that it may."""
     cdef Part* part = window.part
+    cdef int64_t last = (core.starts.next - 1) & core.starts.mask
+    if core.removes and not core.failed:
+        drop_rowless(core)
+    elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
+        core.starts.next -= 1  # the event began nothing
+    if core.next_birth != core.window_birth or core.n_negations > 0:
+        window.able = _able(core)
     part.starts = core.starts
     part.indexes = core.indexes
     part.pending = core.pending
@@ -174,8 +242,7 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     core.indexes = core.outside.indexes
     core.pending = core.outside.pending
     if core.limit > 0 and window.reported >= core.limit:
-        drop_part(core, window)
-        window.closed = True  # for all that is matched; it leaves the ring in its turn
+        _end(core, window)
 
 
 cdef Part* _new_part(Core* core) noexcept nogil:
@@ -214,7 +281,8 @@ cdef int64_t part_bytes(const Core* core) noexcept nogil:
 
 
 cdef void drop_part(Core* core, Opened* window) noexcept nogil:
-    """Forget what is in a window, which stays open."""
+    """Forget what is in a window, which stays open if it is."""
+    window.able = 0 if window.closed else core.windows.able
     if window.part != NULL:
         core.elsewhere -= window.part.starts.live
         _free_part(core, window.part)

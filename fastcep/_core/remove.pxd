@@ -8,3 +8,4 @@ cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noe
 cdef void replace_advanced(Core* core) noexcept nogil
 cdef void drop_holders(Core* core) noexcept nogil
 cdef void drop_starts(Core* core) noexcept nogil
+cdef void drop_rowless(Core* core) noexcept nogil

@@ -7,9 +7,15 @@ one index, so a row stands in one bucket.
 from libc.stdint cimport INT64_MIN, int64_t
 
 from fastcep._core.core cimport Core, position_of
+from fastcep._core.memory cimport give_back, obtain
+from fastcep._core.pending cimport row_at
+from fastcep._core.starts cimport Starts, drop_empty
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport contains, push
+
+cdef enum:
+    GAPS = 1024              # starts without rows that may stay between others
 
 
 cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil:
@@ -113,3 +119,64 @@ cdef void drop_starts(Core* core) noexcept nogil:
                 if start >= core.starts.first and contains(
                         &core.leaving, core.starts.position[start & core.starts.mask]):
                     _remove(core, bucket.data + r * index.fixed)
+
+
+cdef void drop_rowless(Core* core) noexcept nogil:
+    """Forget the starts that have no rows any more: the oldest ones, and those behind one that stays when they are most."""
+    cdef Starts* starts = &core.starts
+    drop_empty(starts)
+    if starts.next - starts.first > 4 * starts.live + GAPS and starts.kept == starts.first:
+        _close_gaps(core)
+
+
+cdef void _close_gaps(Core* core) noexcept nogil:
+    """Number the starts that have rows anew, without gaps, up to the last ordinal: what is dead stays before the first.
+
+    Without memory for the table of their ordinals nothing is done.
+    """
+    cdef Starts* starts = &core.starts
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t first = starts.first, n = starts.next - starts.first, to = starts.next, j, b, r, old, new
+    cdef int64_t* row
+    cdef int64_t* numbers = <int64_t*>obtain(&core.budget, n * 8)
+    cdef int i
+    if numbers == NULL:
+        return
+    for j in range(n - 1, -1, -1):
+        old = (first + j) & starts.mask
+        if starts.rows[old] == 0:
+            _free_nodes(starts, old)
+            numbers[j] = -1
+            continue
+        to -= 1
+        numbers[j] = to
+        new = to & starts.mask
+        starts.time[new] = starts.time[old]
+        starts.position[new] = starts.position[old]
+        starts.rows[new] = starts.rows[old]
+        starts.node[new] = starts.node[old]
+        starts.window[new] = starts.window[old]
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for r in range(bucket.head, bucket.size):
+                row = bucket.data + r * index.fixed
+                if row[0] >= first:
+                    row[0] = numbers[row[0] - first]
+    for j in range(core.pending.size):
+        row = row_at(&core.pending, core.pending.heap[j].row)
+        row[0] = numbers[row[0] - first]
+    starts.first = starts.kept = to
+    give_back(&core.budget, numbers, n * 8)
+
+
+cdef inline void _free_nodes(Starts* starts, int64_t entry) noexcept nogil:
+    cdef int64_t node = starts.node[entry], following
+    while node >= 0:
+        following = starts.sibling[node]
+        starts.sibling[node] = starts.free_node
+        starts.free_node = node
+        starts.nodes_live -= 1
+        node = following

@@ -143,6 +143,14 @@ cdef struct Absence:        # a check that there is none
     int32_t* forall
 
 
+cdef struct Able:           # in which isolated windows an event can do anything: members, as bits
+    uint64_t begins          # that begin a match, or are negated and kept for the window's length
+    uint64_t watches         # that are negated otherwise: while there is a partial match
+    uint64_t* extends        # per index: that extend its rows
+    uint64_t keyed           # that only extend rows, each by a key
+    uint64_t* settles        # per negation: that can do nothing any more as soon as one event of it is kept
+
+
 cdef class Tables:
     cdef int n_types, n_members, n_slots, n_states, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
     cdef int n_groups, n_negations, n_absences, n_sets
@@ -164,3 +172,4 @@ cdef class Tables:
     cdef State* states
     cdef IndexInfo* infos
     cdef ForAll* foralls
+    cdef Able able

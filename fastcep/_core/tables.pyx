@@ -48,6 +48,28 @@ def tasks_of(plan):
     return [(program, role) for program, role in tasks if program is not None]
 
 
+def _settled(plan, number):
+    """Members that do nothing in an isolated window any more once an event of negation ``number`` is kept, as bits.
+
+    Those that only begin what a leading NEG without conditions rules out, and its own, if nothing else asks for it.
+    """
+    item = plan.negations[number]
+    if plan.consumes or item.keys or not item.by_time:
+        return 0
+    checks = {i for i, check in enumerate(plan.absences) if check.negation == number}
+    sure = {i for i in checks if plan.absences[i].program is None and not plan.absences[i].forall
+            and plan.absences[i].guard < 0 and plan.absences[i].group < 0}
+    begins = [edge for edge in plan.edges if edge.source < 0]
+    free = {edge.member for edge in begins if sure.isdisjoint(edge.absences)}
+    settled = {edge.member for edge in begins} - free
+    asked = [edge.absences for edge in plan.edges if edge.source >= 0]
+    asked += [numbers for state in plan.states for numbers in (state.accept_absences, state.at_end)]
+    alone = [other.member for other in plan.negations].count(item.member) == 1
+    if alone and checks == sure and checks.isdisjoint(i for numbers in asked for i in numbers):
+        settled.add(item.member)
+    return sum(1 << member for member in settled)
+
+
 cdef class Tables:
     """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
 
@@ -89,6 +111,7 @@ cdef class Tables:
             self.infos[i].n_forall = len(item.forall)
             self.infos[i].forall = ints(item.forall)
         self._take_partition(plan.partition)
+        self._take_able(plan)
         self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
     def _take_columns(self, plan, intern):
@@ -316,6 +339,29 @@ cdef class Tables:
             absence.n_forall = len(item.forall)
             absence.forall = ints(item.forall)
 
+    def _take_able(self, plan):
+        cdef Py_ssize_t i
+        cdef uint64_t bit
+        self.able.extends = <uint64_t*>calloc(max(1, self.n_indexes), sizeof(uint64_t))
+        self.able.settles = <uint64_t*>calloc(max(1, self.n_negations), sizeof(uint64_t))
+        self.able.keyed = ~<uint64_t>0
+        for edge in plan.edges:
+            bit = <uint64_t>1 << <int>edge.member
+            if edge.source < 0:
+                self.able.begins |= bit
+            else:
+                self.able.extends[<int>edge.index] |= bit
+            if edge.source < 0 or not edge.probe:
+                self.able.keyed &= ~bit
+        for i, item in enumerate(plan.negations):
+            bit = <uint64_t>1 << <int>item.member
+            self.able.keyed &= ~bit
+            if item.by_time:
+                self.able.begins |= bit
+            else:
+                self.able.watches |= bit
+            self.able.settles[i] = _settled(plan, i)
+
     def use_kernels(self, plan, kernels):
         """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
         cdef Py_ssize_t i
@@ -396,3 +442,5 @@ cdef class Tables:
         free(self.leaves)
         free(self.negations)
         free(self.absences)
+        free(self.able.extends)
+        free(self.able.settles)

@@ -1,5 +1,5 @@
 # Explicit windows that are open. See windows.pyx.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from fastcep._core.memory cimport Budget
 from fastcep._core.pending cimport Pending
@@ -24,12 +24,14 @@ cdef struct Opened:
     int64_t time
     int64_t id               # and its sequence number
     int64_t reported         # matches, where there is a limit
+    uint64_t able            # isolated: members whose events may do anything in it
     bint closed
     Part* part               # NULL: shared mode, nothing in it yet, or its limit is reached
 
 
 cdef struct Windows:
     Budget* budget
+    uint64_t able            # in a window without rows
     Opened* ring             # of ordinals [first, next); the first is open
     int64_t mask, first, next
     int closing
@@ -46,6 +48,6 @@ cdef inline Opened* window_at(const Windows* windows, int64_t ordinal) noexcept 
     return windows.ring + (ordinal & windows.mask)
 
 
-cdef int add_window(Windows* windows, int64_t position, int64_t time, int64_t id) noexcept nogil
+cdef int add_window(Windows* windows, Starts* starts, int64_t position, int64_t time, int64_t id) noexcept nogil
 cdef int64_t window_of(const Windows* windows, int64_t position) noexcept nogil
 cdef int64_t windows_bytes(const Windows* windows) noexcept nogil

@@ -67,7 +67,8 @@ class Engine(Stream):
     Notes
     -----
     Memory: partial matches live as long as their first event is inside the window; ``metrics()["memory_bytes"]`` states
-    what is held. ``WITHIN UNBOUNDED`` keeps them for good, so the engine warns.
+    what is held. ``WITHIN UNBOUNDED`` keeps them for good, so the engine warns; also of explicit windows
+    that each wait for a closing event of their own.
     """
 
     def __init__(

@@ -65,13 +65,24 @@ def check_query(item: object, attributes: bool, others: Sequence[ast.Query], sch
 
 
 def warn_unbounded(query: ast.Query) -> None:
-    """Warn whoever called the engine of a query whose state grows without end."""
-    if isinstance(query.window, ast.Unbounded):
-        warnings.warn(
-            f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream",
-            UserWarning,
-            stacklevel=3,
-        )
+    """Warn whoever called the engine of a query whose state nothing bounds.
+
+    Of explicit windows, of those that each wait for a closing event of their own: some may wait in vain. An event that
+    closes whatever is open is taken to come again and again.
+    """
+    window = query.window
+    if isinstance(window, ast.Unbounded):
+        text = f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream"
+    elif isinstance(window, ast.ExplicitWindow) and _has_own_closer(window):
+        text = f"query {query.name!r}: a window that no {window.closing.variable!r} closes stays until the stream ends"
+    else:
+        return
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def _has_own_closer(window: ast.ExplicitWindow) -> bool:
+    where = window.closing.where
+    return where is not None and window.opening.variable in ast.variables(where)
 
 
 def _built(item: object) -> ast.Query:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
@@ -197,6 +198,18 @@ def test_unbounded_warns() -> None:
         one = fc.Engine(query)
     assert caught[0].filename == __file__
     assert len(one.process({"type": ["A", "B"], "ID": [1, 2], "V": [0, 0], "ts": [0, 2**62]})) == 1
+
+
+def test_windows_that_wait_for_an_event_of_their_own_warn() -> None:
+    """One that nothing closes stays for good; what closes whatever is open is taken to come."""
+    opened = "PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE ON B c"
+    with pytest.warns(UserWarning, match="'own': a window that no 'c' closes stays until the stream ends") as caught:
+        fc.Engine(fc.parse(f"{opened} WHERE c.ID = o.ID", SCHEMA, name="own"))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in (opened, f"{opened} WHERE c.ID = 1", opened.replace("OPEN ON A o", "EVERY 9s") + " WHERE c.ID = 1"):
+            fc.Engine(fc.parse(text, SCHEMA))
 
 
 def test_many_keys_work_and_too_many_carried_values_are_refused() -> None:

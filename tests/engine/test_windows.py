@@ -226,6 +226,49 @@ def test_memory_is_bounded(text: str) -> None:
     assert max(held) < 10**6
 
 
+@pytest.mark.parametrize("size", [7, 4_000])
+@pytest.mark.parametrize(("clauses", "stays"), [
+    ("", True), (" SELECT first", True), (" STRATEGY skip_till_next", False), (" LIMIT 1 PER WINDOW", False),
+])  # fmt: skip
+def test_a_window_that_nothing_closes(clauses: str, stays: bool, size: int) -> None:
+    """The windows behind it close as ever, and leave nothing behind; what stays is in that window."""
+    rounds = 3_000
+    engine = fc.Engine(parse(f"{PAIR} WINDOW OPEN ON C o CLOSE ON D c WHERE c.k = o.k{clauses}"))
+    n = np.arange(rounds)
+    keys = np.stack([n, n, n, np.where(n == 1, -1, n - 1)], axis=1).ravel()
+    data = batch("CABD" * rounds, list(range(4 * rounds)), k=keys)
+    found, held = [], []
+    for at in range(0, 4 * rounds, size):
+        found += [(row["window_id"], row["a"], row["b"]) for row in rows(engine.process(part(data, at, at + size)))]
+        engine.advance(min(at + size, 4 * rounds) - 1)
+        held.append(engine.metrics()["memory_by_query"]["q"])
+    open_in = [[one] if "LIMIT" in clauses else sorted({0, max(one - 1, 0), one}) for one in range(rounds)]
+    assert found == [(4 * one, 4 * now + 1, 4 * now + 2) for now in range(rounds) for one in open_in[now]]
+    assert engine.metrics()["open_windows"] == (0 if "LIMIT" in clauses else 2)
+    assert stays or max(held) < 300_000
+
+
+@pytest.mark.parametrize("clauses", ["STRATEGY skip_till_next", "CONSUME consumed"])
+@pytest.mark.filterwarnings("ignore:.*UNBOUNDED")
+def test_a_start_that_never_ends(clauses: str) -> None:
+    """The starts behind it come and go, and it is still what it was: elements of its Kleene variable too."""
+    rounds = 6_000
+    engine = fc.Engine(parse(f"SEQ(A+ a[], B b) WITHIN UNBOUNDED PARTITION BY k {clauses}"))
+    keys = [-1, -1, *np.repeat(np.arange(rounds), 3), -1]
+    data = batch("AA" + "AAB" * rounds + "B", list(range(len(keys))), k=keys)
+    found, held = [], []
+    for at in range(0, len(keys), 500):
+        found += [(row["a"], row["b"]) for row in rows(engine.process(part(data, at, at + 500)))]
+        engine.advance(min(at + 500, len(keys)) - 1)
+        held.append(engine.metrics()["memory_by_query"]["q"])
+    wanted = []
+    for first, last in [*((2 + 3 * n, 4 + 3 * n) for n in range(rounds)), (0, len(keys) - 1)]:
+        bound = [[first, first + 1], [first + 1], *([[first]] if "CONSUME" in clauses else [])]
+        wanted += [(elements, last) for elements in bound]
+    assert sorted(found) == sorted(wanted)
+    assert max(held) < 300_000
+
+
 def test_a_limit_holds_after_a_want_of_memory() -> None:
     """Partial matches that were dropped do not let a window report more than its limit."""
     query = parse("SEQ(A a, B b) WINDOW OPEN ON C o CLOSE ON D c LIMIT 3 PER WINDOW")
@@ -238,11 +281,11 @@ def test_a_limit_holds_after_a_want_of_memory() -> None:
 
 def test_negated_events_that_were_dropped() -> None:
     """A window whose negated events went for want of memory says nothing that they could have denied; later ones do."""
-    query = parse("SEQ(NEG C n, A a, B b) WINDOW OPEN ON D o CLOSE ON D c")
+    query = parse("SEQ(NEG C n, A a, B b) WHERE n.k = a.k WINDOW OPEN ON D o CLOSE ON D c")
     engine = fc.Engine(query, memory_limit=200_000)
     engine.process(batch(["D", "C"], [0] * 2))
     with pytest.raises(MemoryLimitError):
-        engine.process(batch(["A"] * 12_000, [1] * 12_000))
+        engine.process(batch(["A"] * 12_000, [1] * 12_000, k=[2] * 12_000))
     assert not engine.process(batch(["A", "B"], [2] * 2))
     assert len(engine.process(batch(["D", "A", "B"], [3] * 3))) == 1
 
