@@ -51,7 +51,7 @@ cdef struct Core:
     uint64_t* type_members
     int64_t* type_codes
     Code* locals
-    uint8_t* has_local
+    uint64_t* local_members  # see Tables
     Column* columns
     Edge* edges
     State* states

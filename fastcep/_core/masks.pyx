@@ -95,7 +95,7 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
     """Masks by the query's own programs."""
     cdef int i, k, n = 0, some
     cdef bint cleared = False
-    cdef uint64_t member
+    cdef uint64_t asked
     cdef const uint64_t* members = core.type_members
     cdef const uint16_t* types = events.types + base
     cdef int32_t rows[CHUNK]
@@ -105,13 +105,13 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
         relevant[n] = k
         n += bits[k] != 0
     for i in range(core.n_members):
-        if not core.has_local[i]:
+        asked = core.local_members[i]
+        if asked == 0:
             continue
-        member = <uint64_t>1 << i
         some = 0
         for k in range(m):
             rows[some] = k
-            some += (bits[k] & member) != 0
+            some += (bits[k] & asked) != 0
         if some == 0:
             continue
         event_inputs(core, core.locals + i)
@@ -120,7 +120,7 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
             memset(keep, 0, some)
         for k in range(some):
             if not keep[k]:
-                bits[rows[k]] &= ~member
+                bits[rows[k]] &= ~asked
                 cleared = True
     if cleared:
         n = 0

@@ -99,7 +99,7 @@ cdef class Matcher:
         self.core.window_kind = plan.window_kind
         self.core.window = plan.window
         self.core.type_members, self.core.type_codes = tables.type_members, tables.type_codes
-        self.core.locals, self.core.has_local = tables.locals, tables.has_local
+        self.core.locals, self.core.local_members = tables.locals, tables.local_members
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))

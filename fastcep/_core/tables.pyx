@@ -117,11 +117,13 @@ cdef class Tables:
     def _take_columns(self, plan, intern):
         cdef Py_ssize_t i
         self.locals = <Code*>calloc(self.n_members, sizeof(Code))
-        self.has_local = <uint8_t*>calloc(self.n_members, 1)
+        self.local_members = <uint64_t*>calloc(self.n_members, sizeof(uint64_t))
+        first = {}
         for i, program in enumerate(plan.locals):
             if program is not None:
                 code_new(self.locals + i, program, intern)
-                self.has_local[i] = 1
+                alike = first.setdefault((program, repr(program.constants)), i)  # 0.0 = -0.0
+                self.local_members[<int>alike] |= <uint64_t>1 << i
         self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
         for i, column in enumerate(plan.columns):
             self.columns[i].source = column.column
@@ -433,7 +435,7 @@ cdef class Tables:
         free(self.partition)
         free(self.partition_floats)
         free(self.locals)
-        free(self.has_local)
+        free(self.local_members)
         free(self.columns)
         free(self.edges)
         free(self.states)

@@ -245,3 +245,12 @@ def test_zones_at_the_limits(zone: str, when: int, hours: int | None) -> None:
         return
     engine.process(data)
     assert abs(engine.metrics()["watermark"] - when - hours * 3600 * 10**9) <= 3600 * 10**9
+
+
+def test_conditions_that_only_look_alike() -> None:
+    """Equal conditions of several variables are evaluated once; 0.0 and -0.0 are equal, but not in a denominator."""
+    schema = fc.Schema({"A": {"f": "float64"}, "B": {"f": "float64"}}, type="type")
+    conditions = "a.f / 0.0 > 1 AND b.f / -0.0 > 1 AND c.f / 0.0 > 1"
+    query = fc.parse(f"PATTERN SEQ(A a, B b, (A|B) c) WHERE {conditions} WITHIN 1h", schema)
+    data = {"type": ["A", "A", "B", "B", "B", "A"], "f": [-1.0, 1.0, 1.0, -1.0, 1.0, -1.0], "ts": range(6)}
+    assert fc.Engine(query).process(data).to_arrow().select(["a", "b", "c"]).to_pylist() == [{"a": 1, "b": 3, "c": 4}]
