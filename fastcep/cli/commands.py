@@ -146,9 +146,17 @@ def run(
         str | None,
         typer.Option(metavar="DURATION", help="Standard input: do not hold back events when it is silent so long."),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep there what it takes to go on after a crash, and go on from there."),
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="With --checkpoint: the time between two commits; 10s.")
+    ] = None,
 ) -> None:
     """Run the queries of FILE.cep over files or standard input."""
     _load(functions)
+    from fastcep.cli.durable.options import checkpoint_options
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.late import Lateness
     from fastcep.cli.outputs import OutputOptions
@@ -166,6 +174,8 @@ def run(
         batch_rows=batch_rows,
         name=query,
         limit_print=limit_print,
+        functions=functions,
+        checkpoint=checkpoint_options(checkpoint, checkpoint_every),
     )
 
 

@@ -16,7 +16,8 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from fastcep import datasets
-from fastcep.cli.run import Summary, load
+from fastcep.cli.run import load
+from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
 from fastcep.errors import ValidationError
 from fastcep.report import draw_line, paths_table, save_line

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastcep.errors import DataError, FastcepError, MemoryLimitError
 from fastcep.io import Source, open_source
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from fastcep.engine import Engine, Matches
     from fastcep.events import Schema
     from fastcep.io import Live
 
-__all__ = ["InputOptions", "feed"]
+__all__ = ["Batches", "InputOptions", "Takes", "each", "feed"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,21 @@ class InputOptions:
         )
 
 
+class Takes(Protocol):
+    """Takes batches of events as an `Engine` does."""
+
+    def process(self, data: pa.RecordBatch, *, origin: str, rows: npt.NDArray[np.int64]) -> Matches: ...  # noqa: D102
+
+
+class Batches(Protocol):
+    """Gives batches as a `Source` does."""
+
+    origin: str
+    rows: npt.NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+
+
 def feed(engine: Engine, source: Source) -> Iterator[Matches]:
     """Hand an input to an engine to its end and yield what it gives, batch by batch.
 
@@ -58,7 +75,7 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
         also those of events that were held back.
     """
     try:
-        yield from _each(engine, source)
+        yield from each(engine, source)
         yield engine.flush()
     except FastcepError as error:
         yield from _found(error)
@@ -70,7 +87,8 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
         raise
 
 
-def _each(engine: Engine, source: Source) -> Iterator[Matches]:
+def each(engine: Takes, source: Batches) -> Iterator[Matches]:
+    """Hand batch after batch to an engine and yield what it gives; of one that it refuses the rows before the fault."""
     for batch in source:
         try:
             matches = engine.process(batch, origin=source.origin, rows=source.rows)
@@ -85,7 +103,7 @@ def _found(error: FastcepError) -> Iterator[Matches]:
         yield error.matches
 
 
-def _before_the_fault(engine: Engine, batch: pa.RecordBatch, source: Source) -> Iterator[Matches]:
+def _before_the_fault(engine: Takes, batch: pa.RecordBatch, source: Batches) -> Iterator[Matches]:
     """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
     size, rows = batch.num_rows, source.rows
     while size > 1:

@@ -13,8 +13,8 @@ from fastcep.events import parse_duration
 from fastcep.io import Live
 
 if TYPE_CHECKING:
+    from fastcep.cli.sink import Writes
     from fastcep.engine import Engine
-    from fastcep.io import MatchWriter
 
 __all__ = ["LateEvents", "Lateness"]
 
@@ -51,6 +51,15 @@ class Lateness:
         """How to wait for standard input, if it is to be waited for; `on_quiet` is called when it is silent."""
         return None if self.idle is None else Live(parse_duration(self.idle) / 1e9, on_quiet)
 
+    def report(self, count: int) -> None:
+        """Say on standard error how many late events there were, if nobody kept them."""
+        if count and self.output is None:
+            print(
+                f"late events, which are in no match: {count:,}; keep them with --late PATH, or raise "
+                "--allowed-lateness",
+                file=sys.stderr,
+            )
+
 
 class LateEvents:
     """Takes late events from the engine, so that they do not pile up there, and writes them if somebody wants them.
@@ -63,7 +72,7 @@ class LateEvents:
         Where they go; None for nowhere.
     """
 
-    def __init__(self, engine: Engine, writer: MatchWriter | None) -> None:
+    def __init__(self, engine: Engine, writer: Writes | None) -> None:
         self._engine = engine
         self._writer = writer
 
@@ -72,13 +81,3 @@ class LateEvents:
         events = self._engine.late()
         if self._writer is not None:
             self._writer.write(events)
-
-    def report(self) -> None:
-        """Say on standard error how many there were, if nobody kept them."""
-        count = self._engine.metrics()["late_events"]
-        if count and self._writer is None:
-            print(
-                f"late events, which are in no match: {count:,}; keep them with --late PATH, or raise "
-                "--allowed-lateness",
-                file=sys.stderr,
-            )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, TextIO
@@ -87,22 +88,29 @@ class BadRows:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = fspath(path)
         self.count = 0
-        try:
+        with self._told():
             self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+
+    def add(self, rows: Iterable[BadRow]) -> None:
+        """Write and count rows."""
+        with self._told():
+            for row in rows:
+                self._file.write(row.as_json() + "\n")
+                self.count += 1
+
+    def close(self) -> None:
+        """Close the file; it is complete then."""
+        with self._told():
+            self._file.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise ValidationError(
                 f"cannot write bad rows to {self.path!r}: {error.strerror}; give another path"
             ) from None
-
-    def add(self, rows: Iterable[BadRow]) -> None:
-        """Write and count rows."""
-        for row in rows:
-            self._file.write(row.as_json() + "\n")
-            self.count += 1
-
-    def close(self) -> None:
-        """Close the file; it is complete then."""
-        self._file.close()
 
 
 @dataclass(frozen=True)

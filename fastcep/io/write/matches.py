@@ -77,6 +77,8 @@ class MatchWriter:
     format
         ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"jsonl"``, whatever the ending; standard output needs one of the last
         three. ``"arrow"`` is the stream format there.
+    part, sync
+        As for `fastcep.io.write.target.Target`.
 
     Raises
     ------
@@ -90,9 +92,11 @@ class MatchWriter:
     JSON array. JSON lines: see :mod:`fastcep.io.write.text`.
     """
 
-    def __init__(self, path: str | PathLike[str], format: str | None = None) -> None:
+    def __init__(
+        self, path: str | PathLike[str], format: str | None = None, *, part: str | None = None, sync: bool = False
+    ) -> None:
         self._form = _form(fspath(path), format)
-        self._target = Target(path)
+        self._target = Target(path, part=part, sync=sync)
         self._schema: pa.Schema | None = None
         self._put: Callable[[pa.Table], None] = self._put_text
         self._writer: Any = None

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 
-__all__ = ["STDOUT", "Target", "check_target", "write_text"]
+__all__ = ["STDOUT", "Target", "check_target", "sync_file", "sync_folder", "write_blocks", "write_text"]
 
 STDOUT = "-"
 
@@ -47,6 +48,12 @@ class Target:
     ----------
     path
         The file, or ``"-"``.
+    part
+        The temporary name, of a caller that alone uses it: what a killed process left there is replaced. None: a new
+        one.
+    sync
+        The bytes are on the disk before the file takes its name. That it has the name is on the disk after
+        `sync_folder`.
 
     Raises
     ------
@@ -54,8 +61,9 @@ class Target:
         If it cannot be written.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], *, part: str | None = None, sync: bool = False) -> None:
         self.path = fspath(path)
+        self._sync = sync
         check_target(self.path)
         self._final = self._temporary = None if self.path == STDOUT else Path(self.path).resolve()
         self.file: Any = sys.stdout.buffer
@@ -63,7 +71,9 @@ class Target:
             return
         try:
             if _replaceable(self._final):
-                self._temporary = self._final.with_name(f".fastcep-{secrets.token_hex(8)}.part")
+                self._temporary = self._final.with_name(part or f".fastcep-{secrets.token_hex(8)}.part")
+                if part is not None:
+                    self._temporary.unlink(missing_ok=True)
                 os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
                 if self._final.exists():
                     os.chmod(self._temporary, stat.S_IMODE(self._final.stat().st_mode))
@@ -85,6 +95,8 @@ class Target:
         try:
             self.file.close()
             if self._temporary is not None and self._temporary != self._final:
+                if self._sync:
+                    sync_file(self._temporary)
                 os.replace(self._temporary, self._final)
         except OSError as error:
             self.abandon()
@@ -102,9 +114,17 @@ class Target:
 
 def write_text(path: str | PathLike[str], text: str) -> None:
     """Write a whole file of UTF-8 text; ValidationError if it cannot be written."""
-    target = Target(path)
+    write_blocks(path, [text.encode()])
+
+
+def write_blocks(
+    path: str | PathLike[str], blocks: Iterable[bytes], *, part: str | None = None, sync: bool = False
+) -> None:
+    """Write a whole file, see `Target`; ValidationError if it cannot be written."""
+    target = Target(path, part=part, sync=sync)
     try:
-        target.file.write(text.encode())
+        for block in blocks:
+            target.file.write(block)
     except OSError as error:
         target.abandon()
         raise target.failure(error) from error
@@ -112,6 +132,20 @@ def write_text(path: str | PathLike[str], text: str) -> None:
         target.abandon()
         raise
     target.commit()
+
+
+def sync_file(path: str | PathLike[str]) -> None:
+    """Wait until what a file holds is on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def sync_folder(path: str | PathLike[str]) -> None:
+    """Wait until the names of the files in a folder are on the disk."""
+    sync_file(path)
 
 
 def _replaceable(target: Path) -> bool:

@@ -1,0 +1,109 @@
+"""What a run shows while it lasts: the first matches and, on a terminal, a moving line of counts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+    from fastcep.cli.summary import Summary
+
+__all__ = ["Display", "display"]
+
+
+class Display:
+    """Shows matches and counts.
+
+    Parameters
+    ----------
+    limit
+        How many matches to print.
+    progress
+        Updates the moving line; None: there is none.
+    errors
+        Standard error, if it is a terminal.
+    """
+
+    def __init__(self, limit: int, progress: _Progress | None = None, errors: Console | None = None) -> None:
+        self._left, self._first = limit, True
+        self._progress, self._errors = progress, errors
+        # on one terminal both go through the bar
+        self._console = errors if sys.stdout.isatty() else None
+        self._start = perf_counter()
+
+    def wants(self, matches: int) -> bool:
+        """Whether some of so many matches are to be printed."""
+        return self._left > 0 and matches > 0
+
+    def print(self, rows: pa.Table) -> None:
+        """Print matches, as many as are still to be."""
+        from rich.console import Console as RichConsole
+
+        from fastcep.report import matches_table
+
+        rows = rows.slice(0, self._left)
+        (self._console or RichConsole()).print(matches_table(rows, "First matches" if self._first else None))
+        sys.stdout.flush()
+        self._left -= len(rows)
+        self._first = False
+
+    def tell(self, text: str) -> None:
+        """Say something on standard error."""
+        if self._errors is not None:
+            self._errors.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr)
+
+    def update(self, summary: Summary) -> None:
+        """Show how far the run has got."""
+        if self._progress is not None:
+            self._progress(summary, perf_counter() - self._start)
+
+
+@contextmanager
+def display(limit: int) -> Iterator[Display]:
+    """Make a display, with a moving line if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield Display(limit)
+        return
+    from rich.console import Console
+
+    errors = Console(stderr=True)
+    with _progress(errors) as progress:
+        yield Display(limit, progress, errors)
+
+
+class _Progress(Protocol):
+    def __call__(self, summary: Summary, seconds: float) -> None: ...
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[_Progress]:
+    """Show a moving line of counts on ``console``; yield the function that updates it."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        BarColumn(20),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with bar:
+        task = bar.add_task("reading", total=None)
+
+        def update(summary: Summary, seconds: float) -> None:
+            rate = summary.events / seconds if seconds > 0 else 0.0
+            text = f"{summary.events:,} events  {summary.matches:,} matches  {rate:,.0f} events/s"
+            bar.update(task, description=text)
+
+        yield update

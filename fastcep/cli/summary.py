@@ -1,0 +1,68 @@
+"""What a run did, in numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from fastcep.engine import Engine, Matches
+
+__all__ = ["Summary"]
+
+
+@dataclass
+class Summary:
+    """What a run did: the object that ``--json`` prints.
+
+    ``seconds`` is the time from opening the input to the last match, reading and writing included;
+    ``memory_bytes`` is the largest amount the engine's state held at the end of a chunk.
+    """
+
+    events: int = 0
+    matches: int = 0
+    matches_by_query: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    events_per_second: float = 0.0
+    peak_partial_matches: int = 0
+    memory_bytes: int = 0
+    late: int = 0
+    bad_rows: int = 0
+    shed_events: int = 0
+    shed_matches: int = 0
+    estimated_recall: float = 1.0
+
+    def add(self, engine: Engine, matches: Matches) -> None:
+        """Count what one call of the engine gave."""
+        self.matches += len(matches)
+        for name, count in matches.counts().items():
+            self.matches_by_query[name] = self.matches_by_query.get(name, 0) + count
+        metrics = engine.metrics()
+        self.events = int(metrics["events"])
+        self.late = int(metrics["late_events"])
+        self.peak_partial_matches = int(metrics["peak_partial_matches"])
+        self.memory_bytes = max(self.memory_bytes, int(metrics["memory_bytes"]))
+
+    def stop(self, seconds: float) -> None:
+        """Set the time, in seconds, and the throughput."""
+        self.seconds = round(seconds, 6)
+        self.events_per_second = round(self.events / seconds, 1) if seconds > 0 else 0.0
+
+    def as_json(self) -> str:
+        """The summary as one line of JSON."""
+        return json.dumps(asdict(self))
+
+    def show(self, bad_rows: Path | None, file: TextIO) -> None:
+        """Print the totals for people."""
+        if len(self.matches_by_query) > 1:
+            for name, count in self.matches_by_query.items():
+                print(f"{name}: {count:,} matches", file=file)
+        print(
+            f"{self.events:,} events, {self.matches:,} matches in {self.seconds:.3f} s "
+            f"({self.events_per_second:,.0f} events/s), at most {self.peak_partial_matches:,} live partial matches",
+            file=file,
+        )
+        if self.bad_rows:
+            print(f"{self.bad_rows:,} bad rows in {bad_rows}", file=file)
