@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 EXAMPLES = int(os.environ.get("FASTCEP_EXAMPLES", "200"))
+KILLS = int(os.environ.get("FASTCEP_KILLS", "200" if EXAMPLES >= 5000 else "10"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +48,12 @@ def kernels(monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Pat
     monkeypatch.setenv("FASTCEP_CACHE_DIR", str(folder))
     monkeypatch.setenv("FASTCEP_JIT", "1")
     return folder
+
+
+@pytest.fixture(scope="session")
+def kills() -> int:
+    """How many processes the tests of ``--checkpoint`` kill."""
+    return KILLS
 
 
 def pytest_report_header(config: pytest.Config) -> str:

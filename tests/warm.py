@@ -1,0 +1,153 @@
+"""A process that has imported everything, and starts commands of ``fastcep`` in children of it.
+
+They are processes as any other, which can be killed, but they start in milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Warm"]
+
+FIRST_IMPORTS = (
+    "fastcep.cli.durable.runner", "fastcep.cli.run", "fastcep.report", "pyarrow.compute", "pyarrow.csv",
+    "pyarrow.json", "pyarrow.parquet", "rich.console", "rich.text",
+)  # fmt: skip
+
+
+class Warm:
+    """Starts commands; a context manager.
+
+    Parameters
+    ----------
+    folder
+        Where they run; paths of their arguments are relative to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._server = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Warm:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.communicate()
+
+    def start(self, *arguments: str, die_at: int = 0, within: str = "") -> int:
+        """Start ``fastcep`` with these arguments and give its process number.
+
+        With `die_at` it kills itself before the so-manieth time that it opens, renames, removes or syncs a file
+        whose path has `within` in it.
+        """
+        return int(self._ask(arguments=arguments, folder=str(self.folder), die_at=die_at, within=within)["number"])
+
+    def wait(self, number: int) -> int:
+        """Wait for a process and give its exit code, less than 0 if a signal ended it."""
+        return int(self._ask(wait=number)["code"])
+
+    def ended(self, number: int) -> bool:
+        """Whether a process has ended by itself; `wait` gives its code."""
+        return bool(self._ask(look=number)["ended"])
+
+    def run(self, *arguments: str, code: int = 0, **options: Any) -> str:
+        """Run ``fastcep`` to its end and give its standard output."""
+        found = self.wait(self.start(*arguments, **options))
+        assert found == code, self.errors()
+        return (self.folder / "stdout").read_text()
+
+    def errors(self) -> str:
+        """What the last process said on standard error."""
+        return (self.folder / "stderr").read_text()
+
+    def _ask(self, **question: Any) -> dict[str, Any]:
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps(question) + "\n")
+        self._server.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._server.stdout.readline())
+        return answer
+
+
+def _serve() -> None:
+    for name in FIRST_IMPORTS:
+        __import__(name)
+    sys.modules["fastcep"].parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # makes the parser
+    codes: dict[int, int] = {}
+    for line in sys.stdin:
+        question = json.loads(line)
+        if "arguments" in question:
+            number = os.fork()
+            if number == 0:
+                _command(question)
+            answer: dict[str, Any] = {"number": number}
+        elif "look" in question:
+            number = question["look"]
+            if number not in codes and os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                codes[number] = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+            answer = {"ended": number in codes}
+        else:
+            number = question["wait"]
+            code = codes[number] if number in codes else os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+            answer = {"code": code}
+        print(json.dumps(answer), flush=True)
+
+
+def _command(question: dict[str, Any]) -> None:
+    os.chdir(question["folder"])
+    for number, name, flags in ((0, os.devnull, 0), (1, "stdout", os.O_TRUNC), (2, "stderr", os.O_TRUNC)):
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o666), number)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    if question["die_at"]:
+        _die(question["die_at"], question["within"])
+    from fastcep.cli import main
+
+    sys.argv = ["fastcep", *question["arguments"]]
+    code = 1
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _die(at: int, within: str) -> None:
+    left = at
+    sync = os.fsync
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("open", "os.rename", "os.remove") and within in str(arguments[0]):
+            count()
+
+    def counted(number: int) -> None:
+        count()
+        sync(number)
+
+    sys.addaudithook(hook)
+    os.fsync = counted
+
+
+if __name__ == "__main__":
+    _serve()
