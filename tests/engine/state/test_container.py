@@ -237,7 +237,8 @@ def test_damage_anywhere_is_found(tables: dict[str, dict[str, Any]], data: st.Da
 @given(st.binary(max_size=200), st.sampled_from([b"", MAGIC, MAGIC + b"\1\0\0\0", SMALL[:24], SMALL[:-8]]))
 @example(b"", b"")
 def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
-    refused(first + garbage)
+    if first + garbage != SMALL:
+        refused(first + garbage)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +251,7 @@ def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
         (SMALL[:-1], f"is truncated: has {len(SMALL) - 1:,} of {len(SMALL):,} bytes"),
         (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written behind"),
         (SMALL[:30] + b"~" + SMALL[31:], "its header is damaged: found the checksum "),
+        (SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged: found the checksum "),
         (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it says that it has 16,777,215 bytes"),
         (SMALL[:-9] + b"~" + SMALL[-8:], "part 't' is damaged: found the checksum "),
         ("text", "found str, expected the bytes of a snapshot"),
@@ -285,10 +287,6 @@ def test_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "_READERS", dict.fromkeys((2, 3, 4), container._read_1))
     refused(SMALL, " reads 2 to 4: restore it with an older fastcep that reads format 1, and take a snapshot there")
     assert same(unpack(newer)[1], unpack(sealed(SMALL, number=4))[1])
-
-
-def test_a_damaged_version_is_told_as_damage() -> None:
-    refused(SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged")
 
 
 # ------------------------------------------------------------- what has right checksums, but was never written by pack
