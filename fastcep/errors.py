@@ -18,6 +18,7 @@ __all__ = [
     "ParseError",
     "QueryError",
     "SchemaError",
+    "SnapshotError",
     "ValidationError",
 ]
 
@@ -125,6 +126,10 @@ class QueryError(FastcepError):
             f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
             ".matches; the engine can go on. Query and message are worth a report"
         )
+
+
+class SnapshotError(FastcepError):
+    """A snapshot is damaged, of another version, or of another engine than it is given to."""
 
 
 class ParseError(FastcepError):
