@@ -7,6 +7,7 @@
 """
 
 from fastcep.engine import Engine, Matches
+from fastcep.engine.state.keygroups import key_group
 from fastcep.errors import (
     DataError,
     FastcepError,
@@ -15,6 +16,7 @@ from fastcep.errors import (
     ParseError,
     QueryError,
     SchemaError,
+    SnapshotError,
     ValidationError,
 )
 from fastcep.events import EventBatch, Schema
@@ -58,6 +60,7 @@ __all__ = [
     "QueryError",
     "Schema",
     "SchemaError",
+    "SnapshotError",
     "ValidationError",
     "adjacent",
     "after",
@@ -69,6 +72,7 @@ __all__ = [
     "function",
     "functions",
     "group",
+    "key_group",
     "on",
     "one_of",
     "parse",

@@ -31,6 +31,7 @@ cdef enum:              # event columns that are not of the schema
 cdef struct Core:
     int n_members            # the plan, see tables.pxd
     int n_slots
+    int n_states
     int n_indexes            # of the states; those of the negations follow
     int n_negations
     int n_columns
@@ -126,6 +127,7 @@ cdef struct Core:
     bint shared              # the masks come from filters: per member the events that it may be bound to,
     const Passed** passed
     int64_t* next_passed     # and the next of them
+    const uint8_t* foreign   # per event of the batch whether its key group is another engine's; NULL: none is
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

@@ -30,6 +30,8 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
     else:
         _point(core, events, base, m)
         n = _own(core, bits, relevant, events, base, m)
+    if core.foreign != NULL:
+        n = _domestic(core.foreign + base, relevant, n)
     if n > 0 and not core.failed:
         _compute(core, bits, relevant, n)
     return n
@@ -58,6 +60,15 @@ cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base,
         bits[event - base] = mask
         n += 1
     return n
+
+
+cdef int _domestic(const uint8_t* foreign, int32_t* relevant, int n) noexcept nogil:
+    """Leave only events of key groups that the engine owns among the relevant ones."""
+    cdef int i, kept = 0
+    for i in range(n):
+        relevant[kept] = relevant[i]
+        kept += not foreign[relevant[i]]
+    return kept
 
 
 cdef void _point(Core* core, const Events* events, Py_ssize_t base, int m) noexcept nogil:

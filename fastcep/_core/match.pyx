@@ -27,10 +27,12 @@ import numpy as np
 from fastcep._core.batch cimport Batch
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
 from fastcep._core.decide cimport decide
+from fastcep._core.dump cimport dump, is_chained
 from fastcep._core.filters cimport Filter, Passed
 from fastcep._core.gauges cimport (
     first_position, key_bytes, keys_in, mark_codes, open_windows, row_bytes, rows_in, waiting,
 )
+from fastcep._core.load cimport load
 from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.parts cimport end_parts, end_windows, pass_time
@@ -42,7 +44,7 @@ from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_clear, index_init
 from fastcep._core.timeout cimport collect
-from fastcep._core.tables cimport Tables
+from fastcep._core.tables cimport State, Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
 
@@ -73,6 +75,7 @@ cdef class Matcher:
     cdef Tables tables
     cdef Core core
     cdef object bounds               # keeps the arrays of use_bounds
+    cdef object flags                # keeps the array of ignore
     cdef list filters                # (filter, its counters when it was taken) per member
     cdef int64_t nulls, errors       # counters of filters that were used before
 
@@ -83,6 +86,7 @@ cdef class Matcher:
         self.tables = tables
         self.filters = []
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
+        self.core.n_states = tables.n_states
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
         self.core.implied = tables.implied
         self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
@@ -361,6 +365,80 @@ cdef class Matcher:
     def forget_windows(self):
         """Close all explicit windows, without a decision on what is in them."""
         end_parts(&self.core)
+
+    # ------------------------------------------------------------------ state that moves
+
+    def dump(self):
+        """The state between two batches as arrays, see dump.pyx."""
+        return dump(&self.core)
+
+    @property
+    def numbers(self):
+        """What of the state is no array: counters, and where the matcher stands."""
+        return {
+            "next_birth": self.core.next_birth, "now": self.core.now, "blind": self.core.blind, "last": self.core.last,
+            "relevant": self.core.relevant, "rows_visited": self.core.rows_visited,
+            "rows_created": self.core.rows_created, "matches": self.core.matches, "peak": self.core.peak,
+            "lost": self.core.lost, "events": self.core.events, "arithmetic_nulls": self.arithmetic_nulls,
+            "function_errors": self.function_errors,
+        }
+
+    @property
+    def is_empty(self):
+        """Whether there is no row, not even a dead one, and no window."""
+        cdef int i
+        if self.core.windows.first < self.core.windows.next or self.core.pending.size > 0:
+            return False
+        for i in range(self.core.n_indexes + self.core.n_negations):
+            if self.core.indexes[i].n_buckets > 0:
+                return False
+        return self.core.partitions.n_buckets == 0
+
+    @property
+    def limit(self):
+        """Bytes that it may hold."""
+        return self.core.budget.limit
+
+    @property
+    def layout(self):
+        """What stands in a row: ``(nodes, indexes)``.
+
+        ``nodes`` says of each binding whether it is a node's number (of a Kleene variable or a group) or a position;
+        ``indexes`` has per index the fixed words of a row, the place of its birth (-1: none) and the places of bindings.
+        """
+        cdef int i, c
+        cdef State* state
+        indexes = []
+        for i in range(self.core.n_indexes):
+            state = self.core.states + self.core.infos[i].state
+            indexes.append((state.fixed, state.birth, {state.slots[c]: state.bind + c for c in range(state.n_bind)}))
+        return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
+
+    def load(self, state):
+        """Take over a state of ``dump``, with ``numbers`` under that name, into a matcher that holds nothing; one that this fails for is not used again.
+
+        Raises
+        ------
+        MemoryError
+            There is no room for it, see ``refused``.
+        ValueError
+            The arrays do not fit together, or not with the plan.
+        """
+        numbers = state["numbers"]
+        load(&self.core, state)
+        self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
+        self.core.blind, self.core.last = numbers["blind"], numbers["last"]
+        self.core.relevant, self.core.events = numbers["relevant"], numbers["events"]
+        self.core.rows_visited, self.core.rows_created = numbers["rows_visited"], numbers["rows_created"]
+        self.core.matches, self.core.lost = numbers["matches"], numbers["lost"]
+        self.core.peak = max(<int64_t>numbers["peak"], self.core.starts.live + self.core.elsewhere)
+        self.nulls, self.errors = numbers["arithmetic_nulls"], numbers["function_errors"]
+        FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
+
+    def ignore(self, const uint8_t[::1] foreign):
+        """Bind no event of the batch that is processed next whose flag is 1; None: bind all."""
+        self.flags = foreign
+        self.core.foreign = NULL if foreign is None or foreign.shape[0] == 0 else &foreign[0]
 
     @property
     def found(self):

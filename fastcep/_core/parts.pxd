@@ -12,6 +12,7 @@ cdef int64_t first_part(Core* core, uint64_t* members, int k) noexcept nogil
 cdef int64_t next_part(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil
 cdef bint enter(Core* core, Opened* window) noexcept nogil
 cdef void leave(Core* core, Opened* window) noexcept nogil
+cdef void set_able(Core* core, Opened* window) noexcept nogil
 cdef void drop_part(Core* core, Opened* window) noexcept nogil
 cdef int64_t part_bytes(const Core* core) noexcept nogil
 cdef void end_parts(Core* core) noexcept nogil

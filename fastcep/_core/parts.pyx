@@ -186,6 +186,11 @@ cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexce
     return False
 
 
+cdef void set_able(Core* core, Opened* window) noexcept nogil:
+    """Note what events may do in the window that is entered."""
+    window.able = _able(core)
+
+
 cdef uint64_t _able(const Core* core) noexcept nogil:
     """Members whose events may do anything in the window that is entered."""
     cdef uint64_t able = core.able.begins
@@ -230,7 +235,7 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
         core.starts.next -= 1  # the event began nothing
     if core.next_birth != core.window_birth or core.n_negations > 0:
-        window.able = _able(core)
+        set_able(core, window)
     part.starts = core.starts
     part.indexes = core.indexes
     part.pending = core.pending

@@ -284,6 +284,47 @@ cdef void _shrink(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     bucket.capacity = capacity
 
 
+cdef int expect(Index* index, int64_t buckets) noexcept nogil:
+    """Make room for so many keys in an empty index, all at once; -1 without memory."""
+    cdef uint64_t slots = FIRST_SLOTS
+    if buckets == 0:
+        return 0
+    while slots < <uint64_t>buckets * 4:
+        slots *= 2
+    if not regrow(index.budget, <void**>&index.buckets, index.bucket_capacity, buckets, index.bucket_bytes):
+        return -1
+    index.bucket_capacity = buckets
+    return _reslot(index, slots)
+
+
+cdef int64_t put_bucket(Index* index, const int64_t* key, const int64_t* rows, int64_t step, int64_t n) noexcept nogil:
+    """Make the bucket of a new key with ``n`` rows, whose word ``w`` of row ``r`` is at ``rows[w * step + r]``.
+
+    Returns its number, -1 without memory, -2 if there is such a key already.
+    """
+    cdef int64_t known = index.n_buckets, number = find_or_add(index, key), capacity = FIRST_ROWS, r
+    cdef const int64_t* column
+    cdef Bucket* bucket
+    cdef int c
+    if number < 0:
+        return -1
+    if number < known:
+        return -2
+    while capacity < n:
+        capacity *= 2
+    bucket = bucket_at(index, number)
+    if _enlarge(index, bucket, <int32_t>capacity) < 0:
+        return -1
+    for c in range(index.fixed):
+        column = rows + c * step
+        for r in range(n):
+            bucket.data[r * index.fixed + c] = column[r]
+    for c in range(index.columns):
+        memcpy(column_of(index, bucket, c), rows + (index.fixed + c) * step, n * sizeof(int64_t))
+    bucket.size = <int32_t>n
+    return number
+
+
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil:
     """Give a full bucket a free row: compact it when half of it is dead, else double it."""
     if bucket.capacity > 0:

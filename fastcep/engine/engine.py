@@ -14,21 +14,21 @@ import pyarrow as pa
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
+from fastcep.engine.moving import Moving
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.stream import Stream
 from fastcep.engine.timeouts import timed_out_table
 from fastcep.engine.times import nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import format_time
+from fastcep.events.units import format_duration, format_time
 from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine(Stream):
+class Engine(Moving):
     """Find the matches of one or more queries in a stream.
 
     Parameters
@@ -91,6 +91,16 @@ class Engine(Stream):
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
         super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit), timed_out)
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
+        self._options = {
+            "attributes": attributes,
+            "allowed_lateness": _duration(allowed_lateness),
+            "idle_timeout": _duration(idle_timeout),
+            "late_limit": late_limit,
+            "memory_limit": self._memory.bytes,
+            "on_memory_limit": on_memory_limit,
+            "timed_out": timed_out,
+            "timed_out_limit": timed_out_limit,
+        }
 
     # ----------------------------------------------------------------- input
 
@@ -181,7 +191,7 @@ class Engine(Stream):
         with self._alone():
             built = check_query(query, self._attributes, self._asked(), self._schema)
             warn_unbounded(built)
-            self._run([*self._queries, self._queries.prepare(built, self._position)])
+            self._run([*self._queries, self._prepared(built)])
 
     def replace(self, name: str, query: ast.Query | Buildable, *, complete: bool = False) -> Matches:
         """Run a query in the place of the one called ``name``, which goes as by :meth:`remove`.
@@ -203,7 +213,7 @@ class Engine(Stream):
             others = [other for other in self._asked() if other.name != name]
             built = check_query(query, self._attributes, others, self._schema)
             warn_unbounded(built)
-            new = self._queries.prepare(built, self._position)
+            new = self._prepared(built)
             return self._stop(old, [new if item is old else item for item in self._queries], complete)
 
     def remove(self, name: str, *, complete: bool = False) -> Matches:
@@ -371,6 +381,7 @@ class Engine(Stream):
             decides them; they count as partial matches), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows,
             integer divisions by zero), ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None
             at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`),
+            ``foreign_events`` (of key groups that are not here, see :meth:`extract`),
             ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes),
             ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of
             the ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the
@@ -382,3 +393,8 @@ class Engine(Stream):
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
         parts = collect(self._queries, self._strings, self._reorder)
         return own | parts | {"kernels": self._queries.kernels.metrics()}
+
+
+def _duration(value: str | timedelta | None) -> str | None:
+    """A duration as text, for a snapshot."""
+    return None if value is None else format_duration(parse_duration(value))

@@ -44,6 +44,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
         "held_events": 0 if order is None else order.held_events,
         "late_events": 0 if order is None else order.late_events,
         "late_waiting": 0 if order is None else order.late_waiting,
+        "foreign_events": queries.foreign_events,
         "memory_bytes": sum(by_query.values()) + shared_bytes(queries, strings, order),
         "memory_by_query": by_query,
         "bytes_per_key": sum(matcher.key_bytes for matcher in matchers) / keys if keys else 0.0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -312,6 +313,25 @@ class Reorderer:
         assert number is not None
         right = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & (number[1:] > number[:-1]))
         return events if right.all() else events.take(np.lexsort((number, time)))
+
+    # ------------------------------------------------------------------- moving
+
+    def parts(self) -> tuple[dict[str, Any], list[EventBatch], list[EventBatch]]:
+        """What a snapshot needs: facts, for JSON; the held events, run by run; the late ones, likewise."""
+        facts = {
+            "watermark": self.watermark,
+            "arrived": self._arrived,
+            "late": self.late_events,
+            "sources": [[name, known.largest] for name, known in self._sources.items()],
+        }
+        return facts, [run.events for run in self._runs], self._late
+
+    def put(self, facts: dict[str, Any], held: list[EventBatch], late: list[EventBatch]) -> None:
+        """Go on from `parts`; all sources are taken to have arrived just now."""
+        now = self._clock()
+        self.watermark, self._arrived, self.late_events = facts["watermark"], facts["arrived"], facts["late"]
+        self._sources = {name: _Source(largest, now) for name, largest in facts["sources"]}
+        self._runs, self._late = [_Run(events) for events in held], late
 
     # -------------------------------------------------------------------- views
 

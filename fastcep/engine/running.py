@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+
 from fastcep._core.batch import Batch
 from fastcep._core.filters import Filter, Filters
 from fastcep._core.match import Matcher
@@ -14,12 +16,14 @@ from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
+from fastcep.engine.state.foreign import foreign_events
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.kernels import Kernels
 from fastcep.plan import Plan, make_plan
+from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
 __all__ = ["Queries", "Running"]
@@ -102,6 +106,10 @@ class Queries:
         The generated kernels.
     defers
         Whether anything of any query waits for time.
+    owned
+        Key groups whose events are taken; None: all.
+    foreign_events
+        How many events of other groups have come (of the key of any query).
     """
 
     def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool) -> None:
@@ -109,6 +117,8 @@ class Queries:
         self.ring: EventRing | None = None
         self.kernels = Kernels()
         self.defers = False
+        self.owned: frozenset[int] | None = None
+        self.foreign_events = 0
         self._schema = schema
         self._strings = strings
         self._numbered = numbered
@@ -157,6 +167,19 @@ class Queries:
         self.running = tuple(running)
         self._layout = Layout([item.nothing for item in running if item.nothing is not None])
         self.defers = any(item.defers for item in running)
+        self._run_kernels(running)
+
+    def exchange(self, matchers: Sequence[Matcher], owned: frozenset[int] | None) -> None:
+        """Run these matchers in the place of those that there are, one for each query, with these key groups."""
+        for item, matcher in zip(self.running, matchers, strict=True):
+            if matcher is not item.matcher and item.filters is not None:
+                matcher.share(item.filters)
+            item.matcher = matcher
+            matcher.ignore(None)
+        self.owned = owned
+        self._run_kernels(self.running)
+
+    def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
         self.kernels.use([*(item.matcher for item in running), *returns, self._filters])
 
@@ -188,6 +211,8 @@ class Queries:
         """Run all queries over a batch whose first event has this position; one that fails does not stop the others."""
         events = Batch(batch, position)
         count = len(batch)
+        if self.owned is not None:
+            self._ignore_foreign(batch, self.owned)
         going = [item for item in self.running if self._bound(item, events, faults)]
         if len(self.running) == 1:
             for item in going:
@@ -197,6 +222,16 @@ class Queries:
             last = min(first + _SLICE, count)
             shared = self._filters.run(events, first, last)
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+
+    def _ignore_foreign(self, batch: EventBatch, owned: frozenset[int]) -> None:
+        """Let no query bind events of key groups that are not here."""
+        foreign = {item.plan.key: np.zeros(0, np.uint8) for item in self.running if isinstance(item.plan.key, KeyPlan)}
+        for key in foreign:
+            foreign[key] = foreign_events(key, batch, owned, self._strings)
+        for item in self.running:
+            assert isinstance(item.plan.key, KeyPlan)
+            item.matcher.ignore(foreign[item.plan.key])
+        self.foreign_events += int(np.count_nonzero(np.any(list(foreign.values()), axis=0)))
 
     def _bound(self, item: Running, events: Batch, faults: Faults) -> bool:
         """Tell a query what opens and closes its explicit windows; returns whether it can go on."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,20 @@ Ints = npt.NDArray[np.int64]
 _COLUMNS = ("bound", "waits_for")
 
 
+_FACTS = ("states", "times", "windows", "bound")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Those of one call: what they bind, by sequence number, and per one its state, time, window, number of variables."""
+
+    bindings: Bindings
+    states: Ints
+    times: Ints
+    windows: Ints
+    bound: Ints
+
+
 class TimedOut:
     """Those of one query since they were taken last.
 
@@ -37,10 +52,7 @@ class TimedOut:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._leaves = leaves_of(plan.query.pattern)
-        self._parts: list[QueryMatches] = []
-        empty = np.empty(0, np.int64)
-        lengths = [empty if repeated else None for repeated in plan.repeated]
-        self._nothing = self._part(Bindings(0, [empty] * len(lengths), lengths), empty, empty, empty, empty)
+        self._parts: list[_Part] = []
         for leaf in self._leaves:
             if leaf.name in _COLUMNS:
                 raise ValidationError(
@@ -56,6 +68,13 @@ class TimedOut:
     def __len__(self) -> int:
         return sum(part.bindings.n for part in self._parts)
 
+    @property
+    def nothing(self) -> _Part:
+        """A part without rows."""
+        empty = np.empty(0, np.int64)
+        lengths = [empty if repeated else None for repeated in self._plan.repeated]
+        return _Part(Bindings(0, [empty] * len(lengths), lengths), empty, empty, empty, empty)
+
     def add(self, matcher: Matcher, numbers: EventRing | None) -> None:
         """Take what has timed out in a call; ``numbers`` as for ``take_matches``."""
         values, lengths, facts = matcher.take_timed_out()
@@ -66,15 +85,14 @@ class TimedOut:
         bindings = Bindings(len(facts), named, lengths)
         positive = [m for m, leaf in enumerate(self._leaves) if not leaf.negated]
         bound = sum((_holds(values[m], lengths[m]) for m in positive), np.zeros(len(facts), np.int64))
-        self._parts.append(self._part(bindings, states, times, windows, bound))
+        self._parts.append(_Part(bindings, states, times, windows, bound))
 
-    def _part(self, bindings: Bindings, states: Ints, times: Ints, windows: Ints, bound: Ints) -> QueryMatches:
-        more = {"bound": pa.array(bound, pa.int64()), "waits_for": self._waits_for(states)}
-        each = np.ones(len(states), np.int64)
-        ids = np.ascontiguousarray(windows) if self._plan.windows is not None else None
-        return QueryMatches(
-            self._plan.query, bindings, each, each, np.ascontiguousarray(times), more, ids, partial=True
-        )
+    def _told(self, part: _Part) -> QueryMatches:
+        more = {"bound": pa.array(part.bound, pa.int64()), "waits_for": self._waits_for(part.states)}
+        each = np.ones(len(part.states), np.int64)
+        ids = np.ascontiguousarray(part.windows) if self._plan.windows is not None else None
+        times = np.ascontiguousarray(part.times)
+        return QueryMatches(self._plan.query, part.bindings, each, each, times, more, ids, partial=True)
 
     def _waits_for(self, states: Ints) -> pa.Array[Any]:
         """The variables that the pattern allows next."""
@@ -86,8 +104,36 @@ class TimedOut:
 
     def take(self) -> list[QueryMatches]:
         """Hand them over, behind a part without rows."""
-        parts, self._parts = [self._nothing, *self._parts], []
-        return parts
+        parts, self._parts = [self.nothing, *self._parts], []
+        return [self._told(part) for part in parts]
+
+    def columns(self) -> Iterator[tuple[str, dict[str, Ints]]]:
+        """What waits, as tables for a snapshot: the partial matches, and per variable the events and their number."""
+        parts = self._parts
+        if parts:
+            facts = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _FACTS}
+            yield "", facts
+        for m, leaf in enumerate(self._leaves if parts else ()):
+            if leaf.negated:
+                continue
+            yield f"events {m}", {"event": np.concatenate([part.bindings.values[m] for part in parts])}
+            lengths = [part.bindings.lengths[m] for part in parts]
+            if leaf.repeated:
+                yield f"lengths {m}", {"length": np.concatenate([own for own in lengths if own is not None])}
+
+    def put(self, tables: Mapping[str, Mapping[str, Ints]]) -> None:
+        """Take over what waits from tables of `columns`."""
+        facts = tables.get("")
+        if facts is None:
+            return
+        values, lengths = [], []
+        empty = np.empty(0, np.int64)
+        for m, leaf in enumerate(self._leaves):
+            values.append(tables[f"events {m}"]["event"] if f"events {m}" in tables else empty)
+            own = tables.get(f"lengths {m}", {}).get("length", empty)
+            lengths.append(own if leaf.repeated else None)
+        bindings = Bindings(len(facts["states"]), values, lengths)
+        self._parts = [_Part(bindings, **{name: facts[name] for name in _FACTS})]
 
 
 def _holds(values: Ints, lengths: Ints | None) -> Ints:

@@ -27,7 +27,7 @@ class WindowBounds:
         self._opening = None if self._plan.opening is None else Matcher(self._plan.opening, link)
         self._pairs = None if self._plan.pairs is None else Matcher(self._plan.pairs, link)
         self._closers = None if self._plan.closers is None else Matcher(self._plan.closers, link)
-        self._slide: int | None = None
+        self.slide: int | None = None  #: the last of EVERY t that has begun
 
     @property
     def matchers(self) -> list[Matcher]:
@@ -82,8 +82,8 @@ class WindowBounds:
             every = self._plan.every_events
             return np.arange(-events.position % every, len(batch), every, dtype=np.int64)
         slides = batch.time // self._plan.every_time
-        before = np.concatenate([slides[:1] - 1 if self._slide is None else [self._slide], slides[:-1]])
-        self._slide = int(slides[-1])
+        before = np.concatenate([slides[:1] - 1 if self.slide is None else [self.slide], slides[:-1]])
+        self.slide = int(slides[-1])
         return np.flatnonzero(slides != before)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,42 @@ class EventRing:
                 elif column in self._has_nulls:
                     self._nulls[column][slots] = 0
         self._tail += n
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+        """Give all that is kept of the events at these positions; columns ``time``, ``type``, ``seq``, ``c3``, ``n3``."""
+        slots = positions & (self.capacity - 1)
+        out = {"position": positions}
+        for key, values in self._values.items():
+            out[key if isinstance(key, str) else f"c{key}"] = values[slots]
+        for column in self.columns & self._has_nulls:
+            out[f"n{column}"] = self._nulls[column][slots]
+        return out
+
+    def begin(self, tail: int) -> None:
+        """Let the next event get the position ``tail``; the ring must be empty."""
+        assert not len(self)
+        self._head = self._tail = tail
+
+    def put(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep events of `rows` at their positions, all before ``tail``, again.
+
+        What stands at positions between them that nobody puts is undefined, and nobody may ask for it.
+        """
+        positions = rows["position"]
+        head = min([self._head, *positions[:1]])
+        if self._tail - head > self.capacity:
+            self._grow(self._tail - head)
+        self._head = head
+        slots = positions & (self.capacity - 1)
+        for key, values in self._values.items():
+            values[slots] = rows[key if isinstance(key, str) else f"c{key}"]
+        for column in self.columns:
+            missing = rows.get(f"n{column}")
+            if missing is not None:
+                self._has_nulls.add(column)
+                self._nulls[column][slots] = missing
+            elif column in self._has_nulls:
+                self._nulls[column][slots] = 0
 
     def reclaim(self, before: int) -> None:
         """Free all positions below `before`; those already free, and those not yet given, stay as they are."""

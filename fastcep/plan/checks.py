@@ -95,6 +95,16 @@ class Checks:
             yield from ((here.state, row) for row, _ in here.check.keys)
             yield from ((here.state, part) for condition in here.check.conditions for part in _row_parts(condition))
 
+    def key_words(self, state: int, outputs: Sequence[Op]) -> list[tuple[int, Op]]:
+        """What the checks at the end of a state's matches join by: outputs, and what of the negated event they equal."""
+        found = [self._absences[number].check for number in self.absent_at_end.get(state, ())]
+        return [(outputs.index(row), event) for item in found if isinstance(item, Absence) for row, event in item.keys]
+
+    @property
+    def stores(self) -> Sequence[tuple[int, tuple[Op, ...]]]:
+        """By what the events of negated variables are kept: member and keys, once ``plans`` were made."""
+        return self._stores
+
     # --------------------------------------------------------------- programs
 
     def plans(

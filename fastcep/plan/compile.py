@@ -10,9 +10,10 @@ from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
 from fastcep.plan.contiguity import cut_off, neighbours
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
+from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
 from fastcep.plan.placement import Placer, removes_rows
-from fastcep.plan.plan import EdgePlan, IndexPlan, Plan, StatePlan
+from fastcep.plan.plan import EdgePlan, IndexPlan, KeyPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
@@ -63,6 +64,7 @@ class _Planner:
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
+        self.translate = placer.translate
         self.columns = Columns(query)
         self.edges: dict[Edge, _EdgeWork] = {}
         self.states = [_StateWork() for _ in self.places.states]
@@ -122,6 +124,7 @@ class _Planner:
             limit=query.limit or 0,
             windows=plan_windows(query, edge_negation, timed_out, make_plan),
             timed_out=timed_out,
+            key=self._key(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )
@@ -302,6 +305,7 @@ class _Planner:
             bindings=tuple(v for v, status in enumerate(state.bound) if status != NO and chain[v] < 0),
             registers=len(work.registers),
             outputs=len(work.outputs),
+            dtypes="".join(expr.dtype for expr in work.outputs),
             indexes=tuple(n for n, item in enumerate(self.indexes) if item.state == number),
             accepting=state.accepting,
             accept_guard=-1 if guard == TRUE else work.outputs.index(guard),
@@ -313,6 +317,14 @@ class _Planner:
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
         )
+
+    def _key(self) -> KeyPlan | str:
+        """What the state can be cut by."""
+        joins = [[work.keys for edge, work in self.edges.items() if edge.source != START and work.index == number]
+                 for number in range(len(self.indexes))]  # fmt: skip
+        waiting = {state: self.checks.key_words(state, work.outputs) for state, work in enumerate(self.states)
+                   if self.checks.absent_at_end.get(state)}  # fmt: skip
+        return find_key(self.query, self.places, self.translate, KeyWords(joins, self.checks.stores, waiting))
 
     def _needs_birth(self, state: int) -> bool:
         """Whether rows are merged with those of other states, or an event could meet a row it made itself."""

@@ -23,12 +23,13 @@ class EventColumn:
 
     ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5``
     the position in the stream, ``-6`` that of the previous event (`Plan.partition`).
-    ``members`` is the bit mask of the members that read it.
+    ``members`` is the bit mask of the members that read it; ``dtype`` as in :mod:`fastcep.plan.ir`.
     """
 
     column: int
     members: int
     text: str
+    dtype: str
     program: Program | None = None
 
 
@@ -136,12 +137,14 @@ class StatePlan:
 
     ``member`` is a member that is bound last in it. ``bindings`` are the variables (members, groups) that a row has a
     word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``.
+    ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`.
     """
 
     member: int
     bindings: tuple[int, ...]
     registers: int
     outputs: int
+    dtypes: str
     indexes: tuple[int, ...]
     accepting: bool
     accept_guard: int
@@ -164,6 +167,35 @@ class PartitionPlan:
 
     floats: tuple[bool, ...]
     columns: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """The partition key of a query (:mod:`fastcep.plan.keyed`), and where it stands in the state.
+
+    Attributes
+    ----------
+    attributes
+        Of each variable.
+    dtype
+        As in :mod:`fastcep.plan.ir`.
+    columns
+        Per type id the physical column, -1 for a type that no variable has.
+    indexes, negations
+        Per index, and per store of negated events, which word of its keys it is.
+    waiting
+        Per state which output of a waiting match it is, -1 where none waits.
+    partition
+        Which attribute of `Plan.partition` it is, -1 without.
+    """
+
+    attributes: tuple[str, ...]
+    dtype: str
+    columns: tuple[int, ...]
+    indexes: tuple[int, ...]
+    negations: tuple[int, ...]
+    waiting: tuple[int, ...]
+    partition: int
 
 
 @dataclass(frozen=True)
@@ -198,6 +230,8 @@ class Plan:
         How explicit windows come and go.
     timed_out
         Whether partial matches that time out are an output.
+    key
+        What its state can be cut by, or why it cannot.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -231,5 +265,6 @@ class Plan:
     limit: int
     windows: WindowPlan | None
     timed_out: bool
+    key: KeyPlan | str
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

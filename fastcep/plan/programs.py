@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import POSITION, PREVIOUS, Op, const, leaves, transform
 from fastcep.plan.plan import EventColumn
@@ -57,9 +59,9 @@ class Columns:
                 program = compiler.finish()
             number = self._numbers[resolved] = len(self.plans)
             column = _COMPUTED if program else resolved.data[0]
-            self.plans.append(EventColumn(column, 0, describe(expr, self.query), program))
+            self.plans.append(EventColumn(column, 0, describe(expr, self.query), expr.dtype, program))
         old = self.plans[number]
-        self.plans[number] = EventColumn(old.column, old.members | members, old.text, old.program)
+        self.plans[number] = replace(old, members=old.members | members)
         return number
 
     def raw(self, node: Op) -> tuple[str, int] | None:
@@ -69,7 +71,7 @@ class Columns:
         number = self._numbers.get(node)
         if number is None:
             number = self._numbers[node] = len(self.plans)
-            self.plans.append(EventColumn(node.data[0], 0, f"#{node.data[0]}"))
+            self.plans.append(EventColumn(node.data[0], 0, f"#{node.data[0]}", node.dtype))
         return ("event", number)
 
     def local(self, conditions: list[Op]) -> Program | None:

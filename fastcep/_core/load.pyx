@@ -1,0 +1,225 @@
+# cython: language_level=3
+"""The state of a query from the arrays of ``dump``, which describes them; into a core that holds nothing.
+
+Numbers of starts, nodes and places are checked, so that arrays that do not fit together are refused and do no harm. What was
+loaded in vain goes with the core.
+"""
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from fastcep._core.core cimport Core
+from fastcep._core.dump cimport is_chained
+from fastcep._core.parts cimport enter, leave, set_able
+from fastcep._core.pending cimport new_row, row_at, wait
+from fastcep._core.starts cimport Starts, new_node, start_of
+from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_bucket
+from fastcep._core.tables cimport State
+from fastcep._core.windows cimport add_window, window_at
+
+cdef enum:
+    HEAD = 3                 # words of a waiting match before its bindings, see decide.pyx
+
+
+cdef class _Bounds:
+    """Where the entries of each place begin in the tables: of that number ``p`` from ``[p + 1]`` up to ``[p + 2]``."""
+    cdef int64_t[::1] starts, nodes, waiting
+    cdef list buckets, rows      # per index
+
+
+cdef int load(Core* core, dict state) except -1:
+    """Raises MemoryError, and ValueError if the arrays do not fit together."""
+    cdef int64_t place, places = 1 + state["windows"].shape[1]
+    cdef _Bounds bounds = _bounds(core, state, places)
+    _load_windows(core, state["windows"])
+    for place in range(-1, places - 1):
+        if place < 0:
+            _load_place(core, state, bounds, place)
+        elif _is_used(bounds, place):
+            if not enter(core, window_at(&core.windows, place)):
+                raise MemoryError("no memory for the state")
+            try:
+                _load_place(core, state, bounds, place)
+            finally:
+                set_able(core, window_at(&core.windows, place))
+                leave(core, window_at(&core.windows, place))
+    core.starts.newest = core.windows.next - 1
+    _load_partitions(core, state["partitions"])
+    return 0
+
+
+cdef _Bounds _bounds(Core* core, dict state, int64_t places):
+    cdef _Bounds out = _Bounds()
+    last = places - 1 if core.is_isolated else 0
+    wanted = np.arange(-1, places)
+
+    def begins(numbers, what, values):
+        _check(numbers.size == 0 or (numbers[0] >= values[0] and numbers[-1] < values[1]), what)
+        _check((numbers[1:] >= numbers[:-1]).all(), what)
+        return np.searchsorted(numbers, wanted)
+
+    out.starts = begins(state["starts"][0], "starts", (-1, last))
+    nodes = state["nodes"][0]
+    begins(nodes, "nodes", (0, state["starts"].shape[1]))
+    out.nodes = np.searchsorted(nodes, np.asarray(out.starts))
+    out.waiting = begins(state["waiting"][0], "waiting matches", (-1, last))
+    out.buckets, out.rows = [], []
+    for number in range(core.n_indexes + core.n_negations):
+        heads = state[f"index {number}"]
+        _check(heads.shape[0] == 2 + core.indexes[<int>number].words, "keys")
+        _check(heads.shape[1] == 0 or heads[1].min() > 0, "keys")
+        ends = np.concatenate([[0], np.cumsum(heads[1])])
+        _check(ends[-1] == state[f"rows {number}"].shape[1], "rows")
+        buckets = begins(heads[0], "keys", (-1, last))
+        out.buckets.append(buckets)
+        out.rows.append(ends[buckets])
+    return out
+
+
+cdef int _check(fits, what) except -1:
+    if not fits:
+        raise ValueError(f"the {what} of the state do not fit together")
+    return 0
+
+
+def _is_within(values, low, high):
+    return values.size == 0 or (values.min() >= low and values.max() < high)
+
+
+cdef bint _is_used(_Bounds bounds, int64_t place) except -1:
+    """Whether there is anything in an isolated window."""
+    all = (bounds.starts, bounds.waiting, *bounds.buckets)
+    return any([first[place + 1] < first[place + 2] for first in all])
+
+
+cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
+    cdef Py_ssize_t i
+    for i in range(table.shape[1]):
+        if add_window(&core.windows, NULL, table[0, i], table[1, i], table[2, i]) < 0:
+            raise MemoryError("no memory for the state")
+        window_at(&core.windows, core.windows.next - 1).reported = table[3, i]
+    return 0
+
+
+cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) except -1:
+    """Load what is outside of windows (-1), or in the window that is entered."""
+    cdef int64_t start = bounds.starts[place + 1], node = bounds.nodes[place + 1]
+    cdef int i
+    _load_starts(core, state["starts"][:, start:bounds.starts[place + 2]])
+    _load_nodes(core, state["nodes"][:, node:bounds.nodes[place + 2]], start, node)
+    for i in range(core.n_indexes + core.n_negations):
+        heads = state[f"index {i}"][:, bounds.buckets[i][place + 1]:bounds.buckets[i][place + 2]]
+        if heads.shape[1] > 0:
+            rows = state[f"rows {i}"][:, bounds.rows[i][place + 1]:bounds.rows[i][place + 2]]
+            _load_rows(core, i, heads, _numbered(core, i, rows, start, node))
+    _load_waiting(core, state["waiting"][:, bounds.waiting[place + 1]:bounds.waiting[place + 2]], start, node)
+    return 0
+
+
+cdef int _load_starts(Core* core, const int64_t[:, :] table) except -1:
+    cdef Starts* starts = &core.starts
+    cdef int64_t i, ordinal
+    for i in range(table.shape[1]):
+        ordinal = start_of(starts, table[1, i], table[2, i])
+        if ordinal < 0:
+            raise MemoryError("no memory for the state")
+        if ordinal != starts.first + i or table[3, i] < 0 or table[4, i] >= core.windows.next:
+            raise ValueError("the starts of the state do not fit together")
+        starts.rows[ordinal & starts.mask] = table[3, i]
+        starts.window[ordinal & starts.mask] = table[4, i]
+        starts.live += table[3, i]
+    return 0
+
+
+cdef int _load_nodes(Core* core, const int64_t[:, :] table, int64_t start, int64_t first) except -1:
+    cdef int64_t i, previous
+    for i in range(table.shape[1]):
+        previous = table[2, i] - first if table[2, i] >= 0 else -1
+        if previous < -1 or previous >= table.shape[1]:
+            raise ValueError("the nodes of the state do not fit together")
+        if new_node(&core.starts, table[1, i], previous, table[0, i] - start) < 0:
+            raise MemoryError("no memory for the state")
+    return 0
+
+
+cdef int _load_rows(Core* core, int number, const int64_t[:, :] heads, const int64_t[:, ::1] rows) except -1:
+    cdef Index* index = core.indexes + number
+    cdef int64_t b, row = 0, found = 0
+    cdef int c
+    if expect(index, heads.shape[1]) < 0:
+        raise MemoryError("no memory for the state")
+    with nogil:
+        for b in range(heads.shape[1]):
+            for c in range(index.words):
+                core.key[c] = heads[2 + c, b]
+            found = put_bucket(index, core.key, &rows[0, row], rows.shape[1], heads[1, b])
+            if found < 0:
+                break
+            row += heads[1, b]
+    if found == -1:
+        raise MemoryError("no memory for the state")
+    _check(found >= 0, "keys")
+    return 0
+
+
+cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node):
+    """The rows of an index, with the ordinals of starts and nodes instead of their numbers."""
+    cdef State* state
+    cdef int c
+    own = rows.copy()
+    _check(own.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
+    if number >= core.n_indexes:
+        return own
+    state = core.states + core.infos[number].state
+    own[0] -= start
+    _check(_is_within(own[0], 0, core.starts.next), "rows")
+    for c in range(state.n_bind):
+        if is_chained(core, state.slots[c]):
+            _shift(own[state.bind + c], node, core.starts.nodes_used)
+    return own
+
+
+cdef int _shift(words, int64_t first, int64_t end) except -1:
+    """Let the numbers of nodes begin with 0; -1 stays."""
+    np.subtract(words, first, out=words, where=words >= 0)
+    return _check(_is_within(words, -1, end), "rows")
+
+
+cdef int _load_waiting(Core* core, table, int64_t start, int64_t node) except -1:
+    cdef const int64_t[:, ::1] rows
+    cdef int64_t i, row, c, width = core.pending.width
+    cdef int64_t* to
+    _check(table.shape[0] == 3 + width, "waiting matches")
+    if table.shape[1] == 0:
+        return 0
+    own = table.copy()
+    own[3] -= start
+    _check(_is_within(own[3], 0, core.starts.next) and _is_within(own[4], 0, core.n_states), "waiting matches")
+    for c in range(core.n_slots):
+        if is_chained(core, <int>c):
+            _shift(own[3 + HEAD + c], node, core.starts.nodes_used)
+    rows = own
+    for i in range(rows.shape[1]):
+        row = new_row(&core.pending)
+        if row < 0 or wait(&core.pending, rows[1, i], rows[2, i], row) < 0:
+            raise MemoryError("no memory for the state")
+        to = row_at(&core.pending, row)
+        for c in range(width):
+            to[c] = rows[3 + c, i]
+    core.due = core.pending.heap[0].time
+    return 0
+
+
+cdef int _load_partitions(Core* core, const int64_t[:, :] table) except -1:
+    cdef Index* index = &core.partitions
+    cdef int64_t b, number
+    cdef int c, words = index.words if core.partition != NULL else 0
+    _check(table.shape[0] == 1 + words, "partitions")
+    for b in range(table.shape[1] if core.partition != NULL else 0):
+        for c in range(words):
+            core.key[c] = table[1 + c, b]
+        number = find_or_add(index, core.key)
+        if number < 0 or append(index, number, 0) < 0:
+            raise MemoryError("no memory for the state")
+        bucket_at(index, number).data[0] = table[0, b]
+    return 0

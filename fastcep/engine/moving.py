@@ -1,0 +1,274 @@
+"""The calls by which an engine's state leaves it and comes back: what is checked before anything is done."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic_ns
+from typing import Any, Self
+
+from xxhash import xxh3_128_hexdigest
+
+from fastcep.engine.queries import Buildable, built_queries
+from fastcep.engine.running import Running
+from fastcep.engine.state.container import unpack
+from fastcep.engine.state.keygroups import GROUPS, check_groups
+from fastcep.engine.state.snapshot import Here, layout, merged, put, snapshot, without
+from fastcep.engine.stream import Stream
+from fastcep.errors import FastcepError, SnapshotError, ValidationError
+from fastcep.events.units import format_time
+from fastcep.plan.plan import KeyPlan
+from fastcep.query import Document, ast, document_text, parse_document
+
+__all__ = ["Moving"]
+
+
+class Moving(Stream):
+    """A stream whose state can be stored, restored, and moved by key groups."""
+
+    #: What the engine was made with, for one that is restored.
+    _options: dict[str, Any]
+    #: Queries, and the part of a header that tells of them: it is the same until they change.
+    _told: tuple[tuple[Running, ...], dict[str, Any]] | None = None
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The key groups whose events the engine takes: all, but for those that `extract` took away."""
+        owned = self._queries.owned
+        return tuple(range(GROUPS)) if owned is None else tuple(sorted(owned))
+
+    def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
+        """Give the engine's state; the engine goes on as if nothing had been.
+
+        Parameters
+        ----------
+        groups
+            Only the state of these key groups, which `merge` can put beside others: partial matches, the events that
+            they bind and those kept for ``NEG``, open windows; but no counters, late events and timed-out partial
+            matches, which stay here. None: everything.
+
+        Returns
+        -------
+        bytes
+            See docs/reliability.md.
+
+        Raises
+        ------
+        ValidationError
+            If there is no such group here, or the state of a query cannot be cut by key; without queries; after
+            :meth:`flush`; while another thread uses the engine.
+        """
+        with self._alone():
+            return snapshot(self._here(), None if groups is None else self._owned(groups))
+
+    def extract(self, groups: Iterable[int]) -> bytes:
+        """Give the state of key groups, and give them up: events of these groups are ignored from now on.
+
+        They still count as events of the stream, so that another engine that is given the same events, and these groups
+        by `merge`, finds what this one would have found.
+
+        Parameters
+        ----------
+        groups
+            As for `snapshot`.
+
+        Raises
+        ------
+        ValidationError
+            As by `snapshot`; nothing has changed then.
+        """
+        with self._alone():
+            chosen = self._owned(groups)
+            here = self._here()
+            data = snapshot(here, chosen)
+            rest = without(here, chosen)
+            self._queries.exchange(rest, frozenset(self.groups) - frozenset(chosen))
+            return data
+
+    def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
+        """Take over the key groups of a snapshot, with all that is in them.
+
+        Engine and snapshot stand at the same event of the same stream, and none of its groups is here.
+
+        Parameters
+        ----------
+        snapshot
+            From `extract` or `snapshot` of an engine with the same queries.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, of another place in the stream, has groups that
+            are here, or cannot be cut by key. Nothing has changed then.
+        MemoryLimitError
+            A query would need more than its share. Nothing has changed then.
+        """
+        header, tables = unpack(snapshot)
+        with self._alone():
+            here = self._here()
+            self._check_same(header)
+            groups = header["groups"]
+            if groups is None:
+                raise SnapshotError("the snapshot is of a whole engine; restore it, or extract key groups of it first")
+            own = sorted(set(groups).intersection(self.groups))
+            if own:
+                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot itself; extract them first")
+            self._check_place(header)
+            matchers = merged(here, header, tables)
+            owned = frozenset(self.groups).union(groups)
+            self._queries.exchange(matchers, None if len(owned) == GROUPS else owned)
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: bytes | bytearray | memoryview,
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
+        *,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> Self:
+        """Make an engine that goes on where a snapshot was taken.
+
+        Parameters
+        ----------
+        snapshot
+            From `snapshot` or `extract`. The engine has its groups.
+        queries
+            Its queries, which are in the snapshot too; if they are given they must be those.
+        clock
+            As for the engine that it was taken of; other options are in the snapshot.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, or of queries that this version plans in
+            another way or cannot read; functions that they call must be registered.
+        MemoryLimitError
+            A query would need more than its share.
+        """
+        header, tables = unpack(snapshot)
+        engine = cls._made(header, queries, clock)
+        engine._check_same(header)
+        engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
+        groups = header["groups"]
+        with engine._alone():
+            owned = None if groups is None else frozenset(groups)
+            engine._queries.exchange(put(engine._here(), header, tables), owned)
+        return engine
+
+    @classmethod
+    def _made(cls, header: dict[str, Any], queries: Any, clock: Callable[[], int]) -> Self:
+        """An engine like that of a snapshot, at the begin of the stream."""
+        try:
+            options: dict[str, Any] = header["options"]
+            if queries is None:
+                queries = parse_document(header["queries text"], "snapshot").queries
+            else:
+                _check_queries(header["queries text"], built_queries(queries, options["attributes"]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # its user has been warned
+                return cls(list(queries), clock=clock, **options)
+        except SnapshotError:
+            raise
+        except FastcepError as error:
+            raise SnapshotError(f"no engine for the snapshot can be made here: {error}") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"the snapshot lacks what an engine needs ({error}); take it again") from None
+
+    # ----------------------------------------------------------------------- checks
+
+    def _here(self) -> Here:
+        if not len(self._queries):
+            raise ValidationError("the engine has no query, so there is no state to be stored; add one")
+        stands = {"position": self._position, "time": self._time, "sequence": self._sequence}
+        return Here(self._schema, self._queries, self._strings, self._reorder, stands, self._about())
+
+    def _about(self) -> dict[str, Any]:
+        """What the engine is, for a header."""
+        running = self._queries.running
+        if self._told is None or self._told[0] is not running:
+            text = document_text(Document(self._schema, tuple(item.query for item in running)))
+            plans = [item.plan for item in running]
+            identity = xxh3_128_hexdigest(f"{text}{layout(plans)}{sorted(self._options.items())}".encode())
+            self._told = running, {"queries text": text, "options": self._options, "identity": identity}
+        return self._told[1]
+
+    def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
+        """Check that these groups are here, and can be cut out."""
+        chosen = check_groups(groups)
+        missing = sorted(set(chosen).difference(self.groups))
+        if missing:
+            raise ValidationError(f"key groups {_some(missing)} are not here; the engine has {_some(self.groups)}")
+        for item in self._queries:
+            self._check_keyed(item)
+        return chosen
+
+    def _prepared(self, query: ast.Query) -> Running:
+        """Make a query ready to run beside the others."""
+        new = self._queries.prepare(query, self._position)
+        if self._queries.owned is not None:
+            self._check_keyed(new)
+        return new
+
+    def _check_keyed(self, item: Running) -> None:
+        if not isinstance(item.plan.key, KeyPlan):
+            raise ValidationError(
+                f"the state of query {item.name!r} cannot be cut into key groups: {item.plan.key}. Only a query whose "
+                "variables all agree in an attribute can: WHERE [attribute]"
+            )
+
+    def _check_same(self, header: dict[str, Any]) -> None:
+        about = self._about()
+        if header.get("identity") == about["identity"]:
+            return
+        text = header.get("queries text", "")
+        _check_queries(text, [item.query for item in self._queries])
+        if header.get("options") != about["options"]:
+            theirs, own = header.get("options", {}), about["options"]
+            name = next(name for name in {**own, **theirs} if own.get(name) != theirs.get(name))
+            raise SnapshotError(
+                f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected {own.get(name)!r} as here"
+            )
+        raise SnapshotError(
+            f"the snapshot is of fastcep {header.get('fastcep')}, which planned these queries in another way; finish the "
+            "stream with that version, or begin it again"
+        )
+
+    def _check_place(self, header: dict[str, Any]) -> None:
+        """Refuse a snapshot that stands elsewhere in the stream."""
+        for name, own in (("position", self._position), ("sequence", self._sequence), ("time", self._time)):
+            found = header[name]
+            if found != own:
+                shown = (found, own) if name != "time" else tuple(_moment(at) for at in (found, own))
+                raise SnapshotError(
+                    f"the snapshot stands at {name} {shown[0]}, the engine at {shown[1]}: they must have come to the "
+                    "same event of the same stream; an engine takes events of groups that it has not, and ignores them"
+                )
+        order = header.get("order")
+        if self._reorder is not None and order is not None and order["watermark"] != self._reorder.watermark:
+            raise SnapshotError(
+                f"the snapshot has the watermark {_moment(order['watermark'])}, the engine "
+                f"{_moment(self._reorder.watermark)}: they must have taken the same events"
+            )
+
+
+def _moment(time: int | None) -> str:
+    return "no time yet" if time is None else format_time(time)
+
+
+def _some(groups: Iterable[int]) -> str:
+    """Numbers of groups, for a message."""
+    listed = [str(group) for group in groups]
+    return ", ".join(listed) if len(listed) <= 8 else f"{', '.join(listed[:7])} and {len(listed) - 7} more"
+
+
+def _check_queries(text: str, queries: Sequence[ast.Query]) -> None:
+    """Refuse queries, or a schema, that are not those of a snapshot's text."""
+    own = document_text(Document(queries[0].schema, tuple(queries)))
+    if own == text:
+        return
+    theirs, ours = text.splitlines(), own.splitlines()
+    differing = [(one, other) for one, other in zip(theirs, ours, strict=False) if one != other]
+    what = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
+        f"found {len(theirs)} lines of schema and queries, expected {len(ours)}"
+    )  # fmt: skip
+    raise SnapshotError(f"the snapshot is of other queries, or another schema: {what}")

@@ -1,0 +1,157 @@
+"""Key groups: which of `GROUPS` groups a key belongs to. State of keyed queries moves group by group.
+
+The group is the XXH64 (seed 0) of the key, modulo 64: of an int64 or a bool its 8 bytes, little-endian; of a float64
+its 8 bytes, -0.0 as 0.0; of a string its UTF-8 bytes. It is the same in every process, on every machine, in every
+version.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh64_intdigest
+
+from fastcep.errors import ValidationError
+
+__all__ = ["GROUPS", "check_groups", "group_of_texts", "group_of_words", "key_group"]
+
+GROUPS = 64
+
+_MASK = np.uint64(GROUPS - 1)
+_BLOCK = 1 << 14  # words hashed at once: they stay in the cache from one step to the next
+_FEW = 128  # below this, a call a word takes less than the steps
+
+# The constants of XXH64.
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+)
+_SEED = _P5 + np.uint64(8)  # of 8 bytes
+
+
+def group_of_words(words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Give the group of each word.
+
+    Parameters
+    ----------
+    words
+        int64[n]: numbers, bools as 0 and 1, or the bits of float64 (without -0.0).
+
+    Returns
+    -------
+    groups
+        uint8[n], each below `GROUPS`.
+    """
+    if len(words) < _FEW:
+        data = np.asarray(words, dtype="<i8").tobytes()
+        return np.array([xxh64_intdigest(data[at : at + 8]) % GROUPS for at in range(0, len(data), 8)], np.uint8)
+    values = np.ascontiguousarray(words, dtype=np.int64).view(np.uint64)
+    groups = np.empty(len(values), np.uint8)
+    size = min(_BLOCK, len(values))
+    hashes, shifted = np.empty(size, np.uint64), np.empty(size, np.uint64)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        h, t = hashes[: len(block)], shifted[: len(block)]
+        np.multiply(block, _P2, out=h)
+        _rotate(h, 31, t)
+        h *= _P1
+        h ^= _SEED
+        _rotate(h, 27, t)
+        h *= _P1
+        h += _P4
+        for shift, prime in ((33, _P2), (29, _P3)):
+            np.right_shift(h, np.uint64(shift), out=t)
+            h ^= t
+            h *= prime
+        np.right_shift(h, np.uint64(32), out=t)
+        h ^= t
+        h &= _MASK
+        groups[start : start + len(block)] = h
+    return groups
+
+
+def _rotate(words: npt.NDArray[np.uint64], bits: int, room: npt.NDArray[np.uint64]) -> None:
+    """Rotate 64-bit words to the left, in place."""
+    np.right_shift(words, np.uint64(64 - bits), out=room)
+    np.left_shift(words, np.uint64(bits), out=words)
+    words |= room
+
+
+def group_of_texts(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Give the group of each text, as uint8[n]."""
+    return np.fromiter((xxh64_intdigest(text.encode()) % GROUPS for text in texts), np.uint8, len(texts))
+
+
+def key_group(value: Any) -> int:
+    """Give the key group of a key: of 64, the one that an event with this key is matched in.
+
+    Parameters
+    ----------
+    value
+        An int, bool, float or str, or a NumPy scalar of these, of the type of the key's attribute: 5 and 5.0 differ.
+
+    Returns
+    -------
+    int
+        0 to 63.
+
+    Raises
+    ------
+    ValidationError
+        The value is of another type, or does not fit int64.
+
+    Examples
+    --------
+    >>> key_group(5), key_group(5.0), key_group("five")
+    (61, 36, 57)
+    """
+    try:
+        if isinstance(value, str):
+            data = value.encode()
+        elif isinstance(value, (int, np.integer, np.bool_)):
+            data = struct.pack("<q", int(value))
+        elif isinstance(value, (float, np.floating)):
+            data = struct.pack("<d", float(value) + 0.0)  # both zeros are equal
+        else:
+            raise ValidationError(
+                f"found {value!r} ({type(value).__name__}) as a key, expected an int, bool, float or str"
+            )
+    except struct.error:
+        raise ValidationError(
+            f"found the key {value}, expected one that fits int64; give a key of a float64 attribute as a float"
+        ) from None
+    except UnicodeEncodeError as error:
+        raise ValidationError(
+            f"found the key {value!r}, expected text that UTF-8 can hold ({error.reason} at {error.start})"
+        ) from None
+    return xxh64_intdigest(data) % GROUPS
+
+
+def check_groups(groups: Iterable[int]) -> tuple[int, ...]:
+    """Check numbers of key groups: give them in ascending order, each once.
+
+    Raises
+    ------
+    ValidationError
+        There is none, or one is not an int from 0 to 63.
+    """
+    expected = f"expected one or more key groups, ints from 0 to {GROUPS - 1}"
+    if isinstance(groups, (str, bytes)):
+        raise ValidationError(f"found {groups!r} as groups, {expected}: a list or range of them")
+    try:
+        found: list[Any] = list(groups)
+    except TypeError:
+        raise ValidationError(f"found {groups!r} as groups, {expected}: a list or range of them") from None
+    if not found:
+        raise ValidationError(f"found no key group, {expected}; leave `groups` out for all of them")
+    mend = "fastcep.key_group(key) tells the group of a key"
+    for group in found:
+        if isinstance(group, bool) or not isinstance(group, (int, np.integer)):
+            raise ValidationError(f"found {group!r} ({type(group).__name__}) as a key group, {expected}; {mend}")
+        if not 0 <= group < GROUPS:
+            raise ValidationError(f"found {group} as a key group, {expected}; {mend}")
+    return tuple(sorted({int(group) for group in found}))

@@ -1,0 +1,341 @@
+"""Snapshots: an engine's state as bytes, whole or some key groups of it, and back (docs/reliability.md).
+
+A snapshot holds what the engine stands at (position, time, held and late events), the queries as text, and the state of
+each: tables of numbers (``dump`` says which), and the events that partial matches bind, as far as the engine keeps
+events. There are no addresses, no pickles, no codes of string tables in it.
+
+Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes into
+a container. Back: everything is read, checked and loaded into matchers that are new, which take the place of the old ones
+when all of that has gone well; so an engine is as before, or has all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep.engine.reorder import Reorderer
+from fastcep.engine.running import Queries, Running
+from fastcep.engine.state.container import pack
+from fastcep.engine.state.cut import choose, groups_of, join
+from fastcep.engine.state.foreign import group_of_keys
+from fastcep.engine.state.keygroups import GROUPS
+from fastcep.engine.state.texts import Codes, Texts
+from fastcep.engine.state.words import State, Words
+from fastcep.errors import MemoryLimitError, SnapshotError
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.plan import Plan
+from fastcep.plan.plan import KeyPlan
+
+__all__ = ["Here", "layout", "merged", "put", "snapshot", "without"]
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Tables = Mapping[str, Mapping[str, Any]]
+
+#: Of what a part leaves out, because it counts what the engine did and not what is in the groups.
+_COUNTS = ("relevant", "rows_visited", "rows_created", "matches", "peak", "lost", "events", "arithmetic_nulls",
+           "function_errors")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """An engine, as far as its state is concerned.
+
+    Attributes
+    ----------
+    queries, strings, order
+        Its parts.
+    stands
+        What it stands at, for the header: ``position``, ``time``, ``sequence``.
+    about
+        What it is, for the header: its queries as text, options, and ``identity``.
+    """
+
+    schema: Schema
+    queries: Queries
+    strings: StringTable
+    order: Reorderer | None
+    stands: dict[str, Any]
+    about: dict[str, Any]
+
+
+# ------------------------------------------------------------------------ writing
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Tables of a snapshot on their way, and where texts stand in them."""
+
+    texts: Texts
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add_state(self, prefix: str, words: Words, state: State) -> None:
+        for table, row, where in words.texts(state):
+            self.texts.add(state[table][row], where)
+        for name in words.shapes:
+            if state[name].shape[1]:
+                self.tables[prefix + name] = {str(row): values for row, values in enumerate(state[name])}
+
+    def add_batches(self, name: str, schema: Schema, batches: Sequence[EventBatch]) -> None:
+        if batches:
+            rows = _columns(EventBatch.concat(batches))
+            self.add_events(name, schema, rows | {"batch": np.repeat(range(len(batches)), list(map(len, batches)))})
+
+    def add_events(self, name: str, schema: Schema, rows: dict[str, Any]) -> None:
+        for column, where in _text_columns(schema, rows):
+            self.texts.add(column, where)
+        self.tables[name] = rows
+
+
+def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
+    """Write an engine's state; ``groups``: of these key groups only, without counters and what waits to be taken."""
+    writer = _Writer(Texts(here.strings))
+    wanted = None if groups is None else _flags(groups)
+    bound: list[Ints] = []
+    queries = []
+    for number, item in enumerate(here.queries):
+        facts, positions = _write_query(writer, f"{number} ", here, item, wanted)
+        queries.append(facts)
+        bound += positions
+    header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
+    ring = here.queries.ring
+    if ring is not None and bound:
+        flags = np.zeros(max(0, ring.tail - ring.head), np.bool_)
+        for positions in bound:
+            flags[positions[positions >= ring.head] - ring.head] = True
+        found = np.flatnonzero(flags) + ring.head
+        if len(found):
+            writer.add_events("events", here.schema, ring.rows(found))
+    if here.order is not None:
+        header["order"], held, late = here.order.parts()
+        writer.add_batches("held", here.schema, held)
+        writer.add_batches("late", here.schema, late if groups is None else [])
+    texts = writer.texts.number()
+    if len(texts):
+        writer.tables["texts"] = {"text": texts}
+    return pack(header, writer.tables)
+
+
+def _listed(here: Here, groups: tuple[int, ...] | None) -> list[int] | None:
+    """The groups that a snapshot has; None: all there are, or nobody knows."""
+    owned = here.queries.owned
+    if groups is None:
+        return None if owned is None else sorted(owned)
+    return list(groups)
+
+
+def _write_query(
+    writer: _Writer, prefix: str, here: Here, item: Running, wanted: Flags | None
+) -> tuple[dict[str, Any], list[Ints]]:
+    """Write what belongs to a query; give its part of the header, and the events that it binds."""
+    matcher = item.matcher
+    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers}
+    bound: list[Ints] = []
+    if wanted is not None:
+        facts["numbers"] = {name: 0 if name in _COUNTS else value for name, value in facts["numbers"].items()}
+    elif item.returns is not None:
+        for counter in ("arithmetic_nulls", "function_errors"):
+            facts["numbers"][counter] += getattr(item.returns, counter)
+    if not matcher.is_empty:
+        state = matcher.dump()
+        words = Words(item.plan, matcher)
+        if wanted is not None:
+            state = _chosen(words, state, wanted, here.strings)
+        bound += words.positions(state)
+        writer.add_state(prefix, words, state)
+    if item.windows is not None:
+        facts["slide"] = item.windows.slide
+        facts["bounds"] = [small.numbers for small in item.windows.matchers]
+        for number, small in enumerate(item.windows.matchers):
+            writer.add_state(f"{prefix}{number} ", Words(small.plan, small), small.dump())
+    if item.timed is not None and wanted is None:
+        writer.tables |= {f"{prefix}timed {name}": columns for name, columns in item.timed.columns()}
+    return facts, bound
+
+
+def _chosen(words: Words, state: State, wanted: Flags, strings: StringTable) -> State:
+    key = words.plan.key
+    assert isinstance(key, KeyPlan)
+    return choose(words, state, groups_of(words, state, key, group_of_keys(key.dtype, strings)), wanted)
+
+
+def _flags(groups: Sequence[int]) -> Flags:
+    flags = np.zeros(GROUPS, np.bool_)
+    flags[list(groups)] = True
+    return flags
+
+
+# ------------------------------------------------------------------------ reading
+
+
+def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
+    """Matchers that hold what the queries of an engine hold, but for these groups."""
+    rest = ~_flags(groups)
+    matchers = []
+    for item in here.queries:
+        matcher = item.matcher
+        if not matcher.is_empty:
+            words = Words(item.plan, matcher)
+            numbers = matcher.numbers
+            state = _chosen(words, matcher.dump(), rest, here.strings)
+            matcher = _loaded(item, state | {"numbers": numbers})
+        matchers.append(matcher)
+    return matchers
+
+
+def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
+    """Matchers that hold what the queries of an engine hold, and the groups of a snapshot; puts its events into the ring.
+
+    Raises
+    ------
+    SnapshotError
+        The snapshot does not fit together. Nothing has changed.
+    MemoryLimitError
+        There is no room for it.
+    """
+    codes = Codes(here.strings, tables.get("texts", {}).get("text"))
+    matchers = []
+    for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
+        matcher, words = item.matcher, Words(item.plan, item.matcher)
+        part = _read_state(tables, f"{number} ", words, facts["numbers"], codes)
+        own = matcher.numbers
+        if not any(part[name].shape[1] for name in words.shapes if name != "windows"):
+            if facts["numbers"]["blind"] <= own["blind"]:
+                matchers.append(matcher)
+                continue
+        state = matcher.dump()
+        if not np.array_equal(state["windows"][:3], part["windows"][:3]):
+            raise SnapshotError("the snapshot has other windows open than the engine; take it again")
+        matchers.append(_loaded(item, join(words, state | {"numbers": own}, part)))
+    _put_events(here, tables, codes)
+    return matchers
+
+
+def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
+    """Give an engine without any state that of a snapshot; returns its new matchers."""
+    codes = Codes(here.strings, tables.get("texts", {}).get("text"))
+    matchers = []
+    for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
+        words = Words(item.plan, item.matcher)
+        prefix = f"{number} "
+        matchers.append(_loaded(item, _read_state(tables, prefix, words, facts["numbers"], codes)))
+        item.since = facts["since"]
+        if item.windows is not None:
+            item.windows.slide = facts["slide"]
+            for place, (small, numbers) in enumerate(zip(item.windows.matchers, facts["bounds"], strict=True)):
+                own = Words(small.plan, small)
+                _load(item.name, small, _read_state(tables, f"{prefix}{place} ", own, numbers, codes))
+        if item.timed is not None:
+            name = f"{prefix}timed "
+            item.timed.put({key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)})
+    if here.queries.ring is not None:
+        here.queries.ring.begin(header["position"])
+    _put_events(here, tables, codes)
+    if here.order is not None:
+        batches = [list(_read_batches(here.schema, tables.get(name), codes)) for name in ("held", "late")]
+        here.order.put(header["order"], *batches)
+    return matchers
+
+
+def _loaded(item: Running, state: State) -> Matcher:
+    """A matcher for a query that holds a state."""
+    matcher = Matcher(item.plan, item.link)
+    matcher.set_limit(item.matcher.limit)
+    _load(item.name, matcher, state)
+    return matcher
+
+
+def _load(name: str, matcher: Matcher, state: State) -> None:
+    try:
+        matcher.load(state)
+    except ValueError as error:
+        raise SnapshotError(f"query {name!r}: {error}; take the snapshot again") from None
+    except MemoryError:
+        if not matcher.refused:
+            raise
+        raise MemoryLimitError(
+            f"query {name!r}: its state needs more than its share of memory_limit, {matcher.limit:,} bytes; nothing of it "
+            "was taken",
+            "Raise the limit, or move fewer key groups",
+        ) from None
+
+
+def _read_state(tables: Tables, prefix: str, words: Words, numbers: Mapping[str, int], codes: Codes) -> State:
+    """The tables of a matcher's state, each as one array again."""
+    state: State = {"numbers": dict(numbers)}
+    for name, rows in words.shapes.items():
+        columns = tables.get(prefix + name)
+        state[name] = np.empty((rows, 0), np.int64)
+        if columns is not None:
+            if list(columns) != [str(row) for row in range(rows)]:
+                raise SnapshotError(f"table {prefix + name!r} of the snapshot has other columns than the plan asks for")
+            state[name] = np.stack([np.asarray(column, np.int64) for column in columns.values()])
+    for table, row, where in words.texts(state):
+        codes.put(state[table][row], where)
+    return state
+
+
+def _put_events(here: Here, tables: Tables, codes: Codes) -> None:
+    ring, rows = here.queries.ring, tables.get("events")
+    if rows is not None and ring is not None:
+        ring.put(_with_codes(here.schema, rows, codes))
+
+
+def _read_batches(schema: Schema, rows: Mapping[str, Any] | None, codes: Codes) -> Iterator[EventBatch]:
+    """Batches that `_Writer.add_batches` wrote as one table."""
+    if rows is None:
+        return
+    own = _with_codes(schema, rows, codes)
+    columns = range(len(schema.columns))
+    whole = EventBatch(
+        schema, own["time"], own["type"], own["seq"],
+        tuple(own[f"c{k}"] for k in columns), tuple(own.get(f"n{k}") for k in columns),
+    )  # fmt: skip
+    ends = np.cumsum(np.bincount(own["batch"]))
+    for first, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield whole.slice(int(first), int(end))
+
+
+# ------------------------------------------------------------------------- events
+
+
+def _columns(batch: EventBatch) -> dict[str, Any]:
+    """The columns of a batch of its own, for a table."""
+    rows: dict[str, Any] = {"time": batch.time, "type": batch.type, "seq": batch.sequence}
+    rows |= {f"c{k}": column for k, column in enumerate(batch.columns)}
+    return rows | {f"n{k}": nulls for k, nulls in enumerate(batch.nulls) if nulls is not None}
+
+
+def _text_columns(schema: Schema, rows: Mapping[str, Any]) -> Iterator[tuple[Ints, Flags | None]]:
+    for k, column in enumerate(schema.columns):
+        if column.dtype == "string" and f"c{k}" in rows:
+            nulls = rows.get(f"n{k}")
+            yield rows[f"c{k}"], None if nulls is None else nulls == 0
+
+
+def _with_codes(schema: Schema, rows: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+    """A copy of a table of events, with codes instead of numbers of texts."""
+    own = {name: np.array(column) for name, column in rows.items()}
+    for column, where in _text_columns(schema, own):
+        codes.put(column, where)
+    return own
+
+
+def layout(plans: Sequence[Plan]) -> str:
+    """How plans lay out their state: two that agree in it read each other's."""
+    return repr([
+        [
+            [(item.key_texts, item.state) for item in plan.indexes],
+            [(state.bindings, state.dtypes, state.register_texts, state.needs_birth) for state in plan.states],
+            [(item.key_texts, item.by_time, [plan.columns[column].text for column in item.registers])
+             for item in plan.negations],
+            None if plan.windows is None else [plan.windows.isolated, layout(plan.windows.plans)],
+        ]
+        for plan in plans
+    ])  # fmt: skip

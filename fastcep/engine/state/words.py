@@ -1,0 +1,165 @@
+"""What the words of a dumped state are (`Matcher.dump`): texts, events, births, keys.
+
+In memory a text is a code of the engine's string table, and the type of a word is known to the plan alone. Here both
+meet, so that state can leave an engine: codes become numbers of a list of texts, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep.plan import Plan
+
+__all__ = ["HEAD", "State", "Words"]
+
+Ints = npt.NDArray[np.int64]
+State = dict[str, Any]
+
+#: Words before those of a waiting match's row, and of that row before its bindings, see ``dump`` and ``decide``.
+HEAD = 3
+_POSITION = (1 << 48) - 1  # of a node's word
+
+
+@dataclass(frozen=True, slots=True)
+class _Register:
+    """A word of the rows of an index that may be null: its place, that of the null bits, its bit."""
+
+    word: int
+    nulls: int
+    bit: int
+
+
+class Words:
+    """Where what stands in the state of one plan.
+
+    Attributes
+    ----------
+    plan
+        The plan.
+    shapes
+        The tables of its state, and how many rows each has.
+    """
+
+    def __init__(self, plan: Plan, matcher: Matcher) -> None:
+        self.plan = plan
+        self._nodes, self._indexes = matcher.layout
+        self.shapes = self._shapes()
+        self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(plan.negations))]
+
+    def _shapes(self) -> dict[str, int]:
+        """How many rows each table has."""
+        plan = self.plan
+        shapes = {"windows": 4, "starts": 5, "nodes": 3}
+        for number, index in enumerate(plan.indexes):
+            registers = plan.states[index.state].registers
+            shapes[f"index {number}"] = 2 + len(index.keys)
+            shapes[f"rows {number}"] = self._indexes[number][0] + (registers + 1 if registers else 0)
+        for number, item in enumerate(plan.negations, len(plan.indexes)):
+            shapes[f"index {number}"] = 2 + len(item.keys)
+            shapes[f"rows {number}"] = 3 + (len(item.registers) + 1 if item.registers else 0)
+        outputs = max((state.outputs for state in plan.states), default=0)
+        partition = 0 if plan.partition is None else len(plan.partition.floats)
+        return shapes | {"waiting": 2 * HEAD + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
+
+    def _index_texts(self, number: int) -> tuple[list[int], list[_Register]]:
+        """Of an index the words of its keys, and the registers, that are texts."""
+        plan = self.plan
+        if number < len(plan.indexes):
+            index = plan.indexes[number]
+            state = plan.states[index.state]
+            keys, registers = [state.dtypes[key] for key in index.keys], list(state.dtypes[: state.registers])
+            fixed = self._indexes[number][0]
+        else:
+            negation = plan.negations[number - len(plan.indexes)]
+            keys = [plan.columns[column].dtype for column in negation.keys]
+            registers = [plan.columns[column].dtype for column in negation.registers]
+            fixed = 3
+        texts = [_Register(fixed + 1 + bit, fixed, bit) for bit, dtype in enumerate(registers) if dtype == "s"]
+        return [word for word, dtype in enumerate(keys) if dtype == "s"], texts
+
+    # ------------------------------------------------------------------------ texts
+
+    def texts(self, state: State) -> Iterator[tuple[str, int, npt.NDArray[np.bool_] | None]]:
+        """Where codes stand: ``(table, row, which of its entries)``, None for all."""
+        plan = self.plan
+        for number, (keys, registers) in enumerate(self._texts):
+            for word in keys:
+                yield f"index {number}", 2 + word, None
+            rows = state[f"rows {number}"]
+            for register in registers:
+                yield f"rows {number}", register.word, (rows[register.nulls] >> register.bit) & 1 == 0
+        waiting = state["waiting"]
+        for at, item in enumerate(plan.states if waiting.shape[1] else ()):
+            for output, dtype in enumerate(item.dtypes if item.deferred else ""):
+                if dtype == "s":
+                    word = self.output(output)
+                    yield "waiting", word, (waiting[HEAD + 1] == at) & (waiting[word + 1] == 0)
+        for word, dtype in enumerate(self._partition_dtypes()):
+            if dtype == "string":
+                yield "partitions", 1 + word, None
+
+    def _partition_dtypes(self) -> list[str]:
+        """Of the words that say in which partition an event is."""
+        partition, schema = self.plan.partition, self.plan.query.schema
+        columns = next((columns for columns in partition.columns if columns), ()) if partition is not None else ()
+        return [schema.columns[column].dtype for column in columns]
+
+    # ----------------------------------------------------------------------- events
+
+    def positions(self, state: State) -> Iterator[Ints]:
+        """Positions of the events that partial matches and waiting matches bind; -1 stands for none."""
+        yield state["starts"][2]
+        yield state["nodes"][1] & _POSITION
+        for number, (_, _, bindings) in enumerate(self._indexes):
+            for binding, word in bindings.items():
+                if not self._nodes[binding]:
+                    yield state[f"rows {number}"][word]
+        for binding, is_node in enumerate(self._nodes):
+            if not is_node:
+                yield state["waiting"][2 * HEAD + binding]
+
+    @property
+    def indexes(self) -> int:
+        """How many indexes there are, those of negations included."""
+        return len(self._texts)
+
+    def output(self, number: int) -> int:
+        """The row of ``waiting`` with an output of its state; behind it its null flag."""
+        return 2 * HEAD + len(self._nodes) + 2 * number
+
+    def starts(self) -> Iterator[tuple[str, int]]:
+        """Where the numbers of starts stand: table, row."""
+        yield from ((f"rows {number}", 0) for number in range(len(self._indexes)))
+        yield "waiting", HEAD
+
+    def nodes(self) -> Iterator[tuple[str, int]]:
+        """Where the numbers of nodes stand: table, row."""
+        for number, (_, _, bindings) in enumerate(self._indexes):
+            yield from ((f"rows {number}", word) for binding, word in bindings.items() if self._nodes[binding])
+        yield from (("waiting", 2 * HEAD + binding) for binding, is_node in enumerate(self._nodes) if is_node)
+
+    # ----------------------------------------------------------------------- births
+
+    def births(self) -> Iterator[tuple[str, int]]:
+        """Where births stand: table, row."""
+        yield "waiting", 2
+        yield from ((f"rows {number}", birth) for number, (_, birth, _) in enumerate(self._indexes) if birth >= 0)
+
+    def made_at(self, state: State, table: str) -> Ints:
+        """Position of the event that made each entry of ``rows N`` or ``waiting``: the last that it binds."""
+        entries = state[table]
+        row, bindings = HEAD, {binding: 2 * HEAD + binding for binding in range(len(self._nodes))}
+        if table != "waiting":
+            row, bindings = 0, self._indexes[int(table.split()[1])][2]
+        events = np.append(state["nodes"][1] & _POSITION, -1)  # a node's number -1 takes the last
+        made: Ints = state["starts"][2][entries[row]]
+        for binding, word in bindings.items():
+            bound = events[entries[word]] if self._nodes[binding] else entries[word]
+            made = np.maximum(made, bound)
+        return made
