@@ -10,6 +10,8 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -82,7 +84,12 @@ class Warm:
 def _serve() -> None:
     for name in FIRST_IMPORTS:
         __import__(name)
-    sys.modules["fastcep"].parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # makes the parser
+    from fastcep import parse_document
+    from fastcep.cli import app
+
+    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # makes the parser
+    with redirect_stdout(StringIO()):
+        app(["datasets", "list"], standalone_mode=False)  # loads what reading a command line needs
     codes: dict[int, int] = {}
     for line in sys.stdin:
         question = json.loads(line)
