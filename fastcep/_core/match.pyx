@@ -414,8 +414,8 @@ cdef class Matcher:
             indexes.append((state.fixed, state.birth, {state.slots[c]: state.bind + c for c in range(state.n_bind)}))
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
-    def load(self, state):
-        """Take over a state of ``dump``, with ``numbers`` under that name, into a matcher that holds nothing; one that this fails for is not used again.
+    def load(self, state, numbers):
+        """Take over a state of ``dump``, and ``numbers``, into a matcher that holds nothing; one that this fails for is not used again.
 
         Raises
         ------
@@ -424,7 +424,6 @@ cdef class Matcher:
         ValueError
             The arrays do not fit together, or not with the plan.
         """
-        numbers = state["numbers"]
         load(&self.core, state)
         self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
         self.core.blind, self.core.last = numbers["blind"], numbers["last"]

@@ -154,7 +154,7 @@ class EventRing:
         What stands at positions between them that nobody puts is undefined, and nobody may ask for it.
         """
         positions = rows["position"]
-        head = min([self._head, *positions[:1]])
+        head = min([self._head, *positions[:1].tolist()])
         if self._tail - head > self.capacity:
             self._grow(self._tail - head)
         self._head = head

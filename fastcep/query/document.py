@@ -103,12 +103,12 @@ def _schema(stream: Branch | None, events: list[Branch], source: Source) -> Sche
     sources: dict[str, dict[str, str | int]] = {}
     codes: dict[str, int] = {}
     for event in events:
-        name_token, code, *declarations = event.children[0], event.children[2], *event.children[3:]
+        name_token, _, sign, code, *declarations = event.children
         name = name_of(name_token)
         if name in types:
             raise source.error(f"event type '{name}' is declared twice; keep one", span_of(name_token))
         if code is not None:
-            codes[name] = integer(code, source)  # type: ignore[arg-type]
+            codes[name] = integer(code, source) * (1 if sign is None else -1)  # type: ignore[arg-type]
         types[name], sources[name] = _attributes(name, declarations, source)
         # One type at a time, so that an error can point at the statement.
         _build(source, span_of(event), {name: types[name]}, sources={name: sources[name]}, header=True, time=0)

@@ -51,14 +51,16 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
         if len(here):
             own[here] = group(waiting[words.output(output)][here])
     starts[waiting[HEAD]] = own
-    partitions = group(state["partitions"][1 + key.partition]) if key.partition >= 0 else np.empty(0)
-    return Groups(starts, tuple(buckets), own, partitions.astype(np.int64))
+    partitions = np.empty(0, np.int64)
+    if words.plan.partition is not None:
+        partitions = group(state["partitions"][1 + key.partition]).astype(np.int64)
+    return Groups(starts, tuple(buckets), own, partitions)
 
 
 def choose(words: Words, state: State, groups: Groups, wanted: Flags) -> State:
     """The part of a state that is in the groups whose flag is set (bool[GROUPS])."""
     flags = np.append(wanted, False)
-    out: State = {"windows": state["windows"], "numbers": dict(state["numbers"])}
+    out: State = {"windows": state["windows"]}
     starts = flags[groups.starts]
     nodes = starts[state["nodes"][0]]
     out["starts"] = state["starts"][:, starts]
@@ -85,14 +87,19 @@ def _numbers(chosen: Flags) -> Ints:
     return np.append(numbers, -1)
 
 
-def join(words: Words, one: State, other: State) -> State:
+def join(words: Words, one: State, other: State) -> tuple[State, int]:
     """Put two parts of a state together, that have no group and so no bucket in common.
 
     Births are numbered anew, by the event that made a row, because each part may have counted for itself.
+
+    Returns
+    -------
+    state, births
+        The whole, and how many births it has.
     """
     starts = np.concatenate([one["starts"], other["starts"]], axis=1)
     order = np.lexsort((starts[2], starts[0]))
-    out: State = {"windows": one["windows"], "starts": starts[:, order], "numbers": dict(one["numbers"])}
+    out: State = {"windows": one["windows"], "starts": starts[:, order]}
     start_numbers = np.empty(len(order) + 1, np.int64)
     start_numbers[order] = np.arange(len(order))
     start_numbers[-1] = -1
@@ -117,15 +124,12 @@ def join(words: Words, one: State, other: State) -> State:
         out[table][row] = start_numbers[out[table][row]]
     for table, row in words.nodes():
         out[table][row] = node_numbers[out[table][row]]
-    numbers, others = out["numbers"], other["numbers"]
-    numbers["blind"] = max(numbers["blind"], others["blind"])
-    numbers["next_birth"] = max(numbers["next_birth"], others["next_birth"], _give_births(words, out))
-    return out
+    return out, _give_births(words, out)
 
 
 def _shifted(words: Words, state: State, starts: int, nodes: int) -> State:
     """A copy whose numbers of starts and nodes begin behind those of another."""
-    out: State = {name: table.copy() for name, table in state.items() if name != "numbers"}
+    out: State = {name: table.copy() for name, table in state.items()}
     out["nodes"][0] += starts
     for table, row in words.starts():
         out[table][row] += starts

@@ -177,8 +177,8 @@ def read_table(data: memoryview, start: int, stop: int) -> tuple[int, dict[str, 
     if not same or values[rows + 1 : rows + 1 + len(third)] != third:
         return _read_any(data[start:stop])
     at += layout.size
-    if not 0 <= values[body] <= stop - at:
-        raise ValueError("a record batch longer than its part")
+    if not 0 <= values[body] <= stop - at or values[rows] < 1:
+        raise ValueError(f"a record batch of {values[body]} bytes and {values[rows]} rows in {stop - at} bytes")
     return values[rows], _columns(data[at : at + values[body]], values[rows], fields, values[-2 * buffers :])
 
 

@@ -182,9 +182,7 @@ def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
         matcher = item.matcher
         if not matcher.is_empty:
             words = Words(item.plan, matcher)
-            numbers = matcher.numbers
-            state = _chosen(words, matcher.dump(), rest, here.strings)
-            matcher = _loaded(item, state | {"numbers": numbers})
+            matcher = _loaded(item, _chosen(words, matcher.dump(), rest, here.strings), matcher.numbers)
         matchers.append(matcher)
     return matchers
 
@@ -203,16 +201,18 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
     matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
         matcher, words = item.matcher, Words(item.plan, item.matcher)
-        part = _read_state(tables, f"{number} ", words, facts["numbers"], codes)
-        own = matcher.numbers
-        if not any(part[name].shape[1] for name in words.shapes if name != "windows"):
-            if facts["numbers"]["blind"] <= own["blind"]:
-                matchers.append(matcher)
-                continue
-        state = matcher.dump()
-        if not np.array_equal(state["windows"][:3], part["windows"][:3]):
-            raise SnapshotError("the snapshot has other windows open than the engine; take it again")
-        matchers.append(_loaded(item, join(words, state | {"numbers": own}, part)))
+        numbers, others = matcher.numbers, facts["numbers"]
+        prefix = f"{number} "
+        tells = any(prefix + name in tables for name in words.shapes if name != "windows")
+        if tells or others["blind"] > numbers["blind"]:
+            part, state = _read_state(tables, prefix, words, codes), matcher.dump()
+            if not np.array_equal(state["windows"][:3], part["windows"][:3]):
+                raise SnapshotError("the snapshot has other windows open than the engine; take it again")
+            state, births = join(words, state, part)
+            numbers["blind"] = max(numbers["blind"], others["blind"])
+            numbers["next_birth"] = max(numbers["next_birth"], others["next_birth"], births)
+            matcher = _loaded(item, state, numbers)
+        matchers.append(matcher)
     _put_events(here, tables, codes)
     return matchers
 
@@ -224,13 +224,13 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
         words = Words(item.plan, item.matcher)
         prefix = f"{number} "
-        matchers.append(_loaded(item, _read_state(tables, prefix, words, facts["numbers"], codes)))
+        matchers.append(_loaded(item, _read_state(tables, prefix, words, codes), facts["numbers"]))
         item.since = facts["since"]
         if item.windows is not None:
             item.windows.slide = facts["slide"]
             for place, (small, numbers) in enumerate(zip(item.windows.matchers, facts["bounds"], strict=True)):
                 own = Words(small.plan, small)
-                _load(item.name, small, _read_state(tables, f"{prefix}{place} ", own, numbers, codes))
+                _load(item.name, small, _read_state(tables, f"{prefix}{place} ", own, codes), numbers)
         if item.timed is not None:
             name = f"{prefix}timed "
             item.timed.put({key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)})
@@ -243,17 +243,17 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
     return matchers
 
 
-def _loaded(item: Running, state: State) -> Matcher:
+def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matcher:
     """A matcher for a query that holds a state."""
     matcher = Matcher(item.plan, item.link)
     matcher.set_limit(item.matcher.limit)
-    _load(item.name, matcher, state)
+    _load(item.name, matcher, state, numbers)
     return matcher
 
 
-def _load(name: str, matcher: Matcher, state: State) -> None:
+def _load(name: str, matcher: Matcher, state: State, numbers: dict[str, int]) -> None:
     try:
-        matcher.load(state)
+        matcher.load(state, numbers)
     except ValueError as error:
         raise SnapshotError(f"query {name!r}: {error}; take the snapshot again") from None
     except MemoryError:
@@ -266,9 +266,9 @@ def _load(name: str, matcher: Matcher, state: State) -> None:
         ) from None
 
 
-def _read_state(tables: Tables, prefix: str, words: Words, numbers: Mapping[str, int], codes: Codes) -> State:
+def _read_state(tables: Tables, prefix: str, words: Words, codes: Codes) -> State:
     """The tables of a matcher's state, each as one array again."""
-    state: State = {"numbers": dict(numbers)}
+    state: State = {}
     for name, rows in words.shapes.items():
         columns = tables.get(prefix + name)
         state[name] = np.empty((rows, 0), np.int64)

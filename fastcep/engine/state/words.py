@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from fastcep.plan import Plan
 __all__ = ["HEAD", "State", "Words"]
 
 Ints = npt.NDArray[np.int64]
-State = dict[str, Any]
+State = dict[str, Ints]  #: what `Matcher.dump` gives
 
 #: Words before those of a waiting match's row, and of that row before its bindings, see ``dump`` and ``decide``.
 HEAD = 3

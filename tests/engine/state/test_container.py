@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastcep.engine.state import container
 from fastcep.engine.state.container import FORMAT, MAGIC, pack, unpack
+from fastcep.engine.state.parts import write_table
 from fastcep.errors import SnapshotError
 from fastcep.events.convert import from_texts
 
@@ -235,7 +236,6 @@ def test_damage_anywhere_is_found(tables: dict[str, dict[str, Any]], data: st.Da
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", MAGIC, MAGIC + b"\1\0\0\0", SMALL[:24], SMALL[:-8]]))
-@example(b"", b"")
 def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
     if first + garbage != SMALL:
         refused(first + garbage)
@@ -248,7 +248,6 @@ def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
         (b"PAR1\0", f"is not a snapshot: found {b'PAR1' + bytes(1)!r} as its first bytes, expected {MAGIC!r}"),
         (SMALL[:5], "is truncated: has 5 of at least 32 bytes"),
         (SMALL[:40], f"is truncated: has 40 of {len(SMALL):,} bytes; copy all of it"),
-        (SMALL[:-1], f"is truncated: has {len(SMALL) - 1:,} of {len(SMALL):,} bytes"),
         (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written behind"),
         (SMALL[:30] + b"~" + SMALL[31:], "its header is damaged: found the checksum "),
         (SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged: found the checksum "),
@@ -282,8 +281,8 @@ def test_mangled_as_text(mangled: bytes) -> None:
 
 def test_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     newer = sealed(SMALL, number=3)
-    assert "is written in format 3; this fastcep" in refused(newer)
-    refused(newer, " reads 1 to 1: read it with the version that wrote it or a newer one")
+    monkeypatch.setattr(container, "version", lambda name: "0.1.0")
+    refused(newer, "format 3; this fastcep 0.1.0 reads 1 to 1: read it with the version that wrote it or a newer one")
     monkeypatch.setattr(container, "_READERS", dict.fromkeys((2, 3, 4), container._read_1))
     refused(SMALL, " reads 2 to 4: restore it with an older fastcep that reads format 1, and take a snapshot there")
     assert same(unpack(newer)[1], unpack(sealed(SMALL, number=4))[1])
@@ -326,6 +325,9 @@ def test_a_stream_in_the_other_byte_order(little: bool) -> None:
     assert unpack(data)[1]["rows"]["a"].tolist() == [7]
 
 
+NEGATIVE = b"".join(write_table({"a": np.array([7])})[2]).replace(struct.pack("<q", 1), struct.pack("<q", -1))
+
+
 @pytest.mark.parametrize(
     ("data", "told"),
     [
@@ -336,6 +338,7 @@ def test_a_stream_in_the_other_byte_order(little: bool) -> None:
         (with_part(stream(BATCH, BATCH)), "part 'rows' cannot be decoded: 2 record batches instead of 1"),
         (with_part(stream(pa.RecordBatch.from_pydict({"a": pa.array([None], pa.int64())}))), "cannot be decoded"),
         (with_part(stream(pa.RecordBatch.from_pydict({"a": pa.array([1.5], pa.float32())}))), "cannot be decoded"),
+        (with_part(NEGATIVE, rows=-1), "part 'rows' cannot be decoded: a record batch of 8 bytes and -1 rows"),
         (with_part(stream(BATCH), rows=2), "part 'rows' has 1 rows, expected 2"),
         (with_part(stream(BATCH), size=0), "part 'rows' has 0 bytes"),
         (with_part(stream(BATCH), size=-8), "part 'rows' has -8 bytes"),
@@ -344,7 +347,6 @@ def test_a_stream_in_the_other_byte_order(little: bool) -> None:
         (with_part(stream(BATCH), size=1 << 40), "part 'rows' has 1099511627776 bytes"),
         (with_part(stream(BATCH), name=[]), "part [] cannot be decoded"),
         (sealed(SMALL, {"parts": [1]}), "does not describe its parts"),
-        (sealed(SMALL, {"parts": [{}]}), "does not describe its parts"),
         (sealed(SMALL, {"q": "A"}), "does not list its parts"),
         (sealed(SMALL, [1]), "does not list its parts"),
         (sealed(SMALL, {"parts": []}), "bytes follow its last part"),

@@ -1,0 +1,120 @@
+"""State that moves anywhere in a stream changes nothing: all operators, policies and windows, whole and by key group."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import harness
+import pytest
+import strategies
+from disorder import disordered
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+from moving import assert_unmoved, is_keyed, quiet
+from naive import Event
+from pattern_strategies import INNER, OUTER, Draw, refusal
+from policy_strategies import AREAS, is_planned, policy_cases, policy_queries
+from strategies import Case
+
+import fastcep as fc
+from fastcep.plan import make_plan
+from fastcep.plan.ir import PREVIOUS
+from fastcep.query import ast, parse, to_text
+from fastcep.query.check import check
+
+ALLOWED = [(outer, inner) for outer in OUTER for inner in INNER if refusal(outer, inner) is None]
+areas = pytest.mark.parametrize("area", AREAS)
+few = settings(max_examples=max(1, settings().max_examples // 20))
+some = settings(max_examples=max(1, settings().max_examples // 2), suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def keyed(case: Case) -> Case:
+    """The case with a key in which all its variables agree, if that makes a query."""
+    query = case.query
+    same = ast.SameAttributes(("k",))
+    where = same if query.where is None else ast.Binary("AND", query.where, same)
+    try:
+        text = to_text(check(dataclasses.replace(query, where=where)))
+        return dataclasses.replace(case, query=parse(text, query.schema), text=text)
+    except Exception:
+        return case
+
+
+@st.composite
+def moving_cases(draw: Draw, cases: st.SearchStrategy[Case]) -> Case:
+    """A case, mostly keyed."""
+    case = draw(cases)
+    return keyed(case) if draw(st.sampled_from([True, True, False])) else case
+
+
+def travel(data: st.DataObject, case: Case, events: list[Event], **options: Any) -> None:
+    """Compare two engines, of which one moves."""
+    engines = [quiet(fc.Engine, case.query, **options) for _ in range(2)]
+    event(f"keyed: {is_keyed(engines[0])}")
+    random = data.draw(st.randoms(use_true_random=False), "moves")
+    sizes = data.draw(st.sampled_from([case.batch_sizes, [1]]), "batch sizes")
+    how = f"{case!r}\nsizes {sizes}, {options}, arriving as {harness.line(events)}"
+    batches = harness.batches(case.query.schema, events, sizes)
+    assert_unmoved(*engines, batches, random.randrange, {}, how)
+
+
+@areas
+@some
+@given(st.data())
+def test_policies(area: str, data: st.DataObject) -> None:
+    """Windows, strategies, selection and consumption."""
+    case = data.draw(moving_cases(policy_cases(area)), "case")
+    assume(is_planned(case.query))
+    travel(data, case, case.events)
+
+
+@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
+@few
+@given(st.data())
+def test_operators(outer: str, inner: str, data: st.DataObject) -> None:
+    """Every operator in every other."""
+    case = data.draw(moving_cases(strategies.operator_cases(outer, inner)), "case")
+    travel(data, case, case.events)
+
+
+@some
+@given(st.data())
+def test_conditions(data: st.DataObject) -> None:
+    """Any conditions and RETURN."""
+    case = data.draw(moving_cases(strategies.cases()), "case")
+    travel(data, case, case.events)
+
+
+@areas
+@settings(some, max_examples=max(1, settings().max_examples // 4))
+@given(st.data())
+def test_out_of_order(area: str, data: st.DataObject) -> None:
+    """With events held back, and late ones."""
+    case, arrivals, lateness = data.draw(disordered(moving_cases(policy_cases(area))), "case")
+    assume(is_planned(case.query))
+    travel(data, case, arrivals, allowed_lateness=f"{lateness}ns")
+
+
+@areas
+@settings(some, max_examples=max(1, settings().max_examples // 4))
+@given(st.data())
+def test_timed_out(area: str, data: st.DataObject) -> None:
+    """With partial matches that time out as an output."""
+    case = data.draw(moving_cases(policy_cases(area)), "case")
+    assume(is_planned(case.query, timed_out=True))
+    assume(all(column.column != PREVIOUS for column in make_plan(case.query).columns))
+    travel(data, case, case.events, timed_out=True)
+
+
+@settings(some, max_examples=max(1, settings().max_examples // 4))
+@given(st.data())
+def test_several_queries(data: st.DataObject) -> None:
+    """Two queries over one stream, which share their filters."""
+    case = data.draw(moving_cases(policy_cases()), "case")
+    schema = case.query.schema
+    other = data.draw(policy_queries().filter(lambda query: query.schema == schema), "other")
+    engines = [quiet(fc.Engine, [case.query, dataclasses.replace(other, name="other")]) for _ in range(2)]
+    random = data.draw(st.randoms(use_true_random=False), "moves")
+    batches = harness.batches(schema, case.events, case.batch_sizes)
+    assert_unmoved(*engines, batches, random.randrange, {}, repr(case))

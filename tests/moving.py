@@ -1,0 +1,98 @@
+"""An engine whose state moves between two batches, beside one that is left alone: both must report the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+from harness import Data
+
+import fastcep as fc
+from fastcep.plan.plan import KeyPlan
+
+#: Metrics that a move leaves as they are.
+COUNTERS = ("events", "relevant_events", "matches", "rows_created", "live_partial_matches", "peak_partial_matches",
+            "waiting_matches", "open_windows", "held_events", "late_events", "late_waiting", "timed_out_waiting",
+            "arithmetic_nulls", "function_errors", "watermark")  # fmt: skip
+
+Choose = Callable[[int], int]  # a number below that
+
+
+def quiet(make: Callable[..., fc.Engine], *arguments: Any, **options: Any) -> fc.Engine:
+    """Make an engine; its warning about an unbounded window is meant."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(*arguments, **options)
+
+
+def is_keyed(engine: fc.Engine) -> bool:
+    """Whether its state can be cut."""
+    return all(isinstance(item.plan.key, KeyPlan) for item in engine._queries)
+
+
+class Fleet:
+    """Engines that together hold the key groups of one, all of which take every event."""
+
+    def __init__(self, engine: fc.Engine, choose: Choose, options: dict[str, Any]) -> None:
+        self.engines = [engine]
+        self.keyed = is_keyed(engine)
+        self.cut = False
+        self._choose = choose
+        self._options = options
+
+    def move(self) -> None:
+        """Store and restore; take out and put back; or part, and come together."""
+        if len(self.engines) > 1 and self._choose(2):
+            return
+        while len(self.engines) > 1:
+            self.engines[0].merge(self.engines.pop().snapshot())
+        engine = self.engines[0]
+        how = self._choose(4 if self.keyed else 2)
+        if how == 0:
+            return
+        if how == 1:
+            self.engines = [fc.Engine.restore(engine.snapshot(), **self._options)]
+            return
+        self.cut = True
+        places = [self._choose(3) for _ in range(64)]
+        parts = [part for part in ([group for group in range(64) if places[group] == place] for place in range(3)) if part]
+        taken = [engine.extract(part) for part in parts]
+        if how == 2:
+            while taken:
+                engine.merge(taken.pop(self._choose(len(taken))))
+        else:
+            self.engines = [fc.Engine.restore(part, **self._options) for part in taken]
+
+    def call(self, name: str, *arguments: Any) -> pa.Table:
+        """Call all engines, and put together what they return."""
+        tables = [getattr(engine, name)(*arguments) for engine in self.engines]
+        found = [table if isinstance(table, pa.Table) else table.to_arrow() for table in tables]
+        return found[0] if len(found) == 1 else pa.concat_tables(found)
+
+
+def assert_unmoved(
+    engine: fc.Engine, other: fc.Engine, batches: Iterable[Data], choose: Choose, options: dict[str, Any], how: str
+) -> None:
+    """Run two equal engines over a stream, and let the state of one move before every batch and before the end."""
+    fleet = Fleet(other, choose, options)
+    calls: list[tuple[str, tuple[Any, ...]]] = [("process", (data,)) for data in batches]
+    for name, arguments in [*calls, ("flush", ())]:
+        fleet.move()
+        result = getattr(engine, name)(*arguments)
+        assert_equal(result.to_arrow(), fleet.call(name, *arguments), len(fleet.engines), f"{name}, {how}")
+        if engine._timed_out:
+            assert_equal(engine.timed_out(), fleet.call("timed_out"), len(fleet.engines), f"timed_out, {how}")
+        if not fleet.cut:
+            assert engine.late().equals(fleet.engines[0].late()), how
+            own, moved = engine.metrics(), fleet.engines[0].metrics()
+            assert {name: own[name] for name in COUNTERS} == {name: moved[name] for name in COUNTERS}, how
+
+
+def assert_equal(table: pa.Table, other: pa.Table, engines: int, how: str) -> None:
+    """The same rows; in the same order, if they come from one engine."""
+    rows, others = table.to_pylist(), other.to_pylist()
+    if engines > 1:
+        rows, others = sorted(rows, key=repr), sorted(others, key=repr)
+    assert repr(others) == repr(rows), how
