@@ -59,10 +59,6 @@ class Warm:
         """Wait for a process and give its exit code, less than 0 if a signal ended it."""
         return int(self._ask(wait=number)["code"])
 
-    def ended(self, number: int) -> bool:
-        """Whether a process has ended by itself; `wait` gives its code."""
-        return bool(self._ask(look=number)["ended"])
-
     def run(self, *arguments: str, code: int = 0, **options: Any) -> str:
         """Run ``fastcep`` to its end and give its standard output."""
         found = self.wait(self.start(*arguments, **options))
@@ -90,7 +86,6 @@ def _serve() -> None:
     parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # makes the parser
     with redirect_stdout(StringIO()):
         app(["datasets", "list"], standalone_mode=False)  # loads what reading a command line needs
-    codes: dict[int, int] = {}
     for line in sys.stdin:
         question = json.loads(line)
         if "arguments" in question:
@@ -98,15 +93,8 @@ def _serve() -> None:
             if number == 0:
                 _command(question)
             answer: dict[str, Any] = {"number": number}
-        elif "look" in question:
-            number = question["look"]
-            if number not in codes and os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                codes[number] = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-            answer = {"ended": number in codes}
         else:
-            number = question["wait"]
-            code = codes[number] if number in codes else os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-            answer = {"code": code}
+            answer = {"code": os.waitstatus_to_exitcode(os.waitpid(question["wait"], 0)[1])}
         print(json.dumps(answer), flush=True)
 
 
