@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -47,13 +48,14 @@ class Warm:
     ) -> None:
         self._server.communicate()
 
-    def start(self, *arguments: str, die_at: int = 0, within: str = "") -> int:
+    def start(self, *arguments: str, die_at: int = 0, within: str = "", file_bytes: int | None = None) -> int:
         """Start ``fastcep`` with these arguments and give its process number.
 
         With `die_at` it kills itself before the so-manieth time that it opens, renames, removes or syncs a file
-        whose path has `within` in it.
+        whose path has `within` in it. With `file_bytes` no file of it can be larger, as if the disk were full.
         """
-        return int(self._ask(arguments=arguments, folder=str(self.folder), die_at=die_at, within=within)["number"])
+        question = {"arguments": arguments, "folder": str(self.folder)}
+        return int(self._ask(**question, die_at=die_at, within=within, file_bytes=file_bytes)["number"])
 
     def wait(self, number: int) -> int:
         """Wait for a process and give its exit code, less than 0 if a signal ended it."""
@@ -103,6 +105,8 @@ def _command(question: dict[str, Any]) -> None:
     for number, name, flags in ((0, os.devnull, 0), (1, "stdout", os.O_TRUNC), (2, "stderr", os.O_TRUNC)):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o666), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    if question["file_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (question["file_bytes"], resource.RLIM_INFINITY))
     if question["die_at"]:
         _die(question["die_at"], question["within"])
     from fastcep.cli import main

@@ -13,7 +13,15 @@ _OPTION = re.compile(r"(allowed_lateness|idle_timeout|memory_limit)\b")  # what 
 
 
 def in_options(error: Exception) -> str:
-    """Give the message of an error; where it would speak of the library's arguments, it names the command's options."""
+    """Give the message of an error; where it would speak of the library's arguments, it names the command's options.
+
+    Notes that were added to the error follow.
+    """
+    notes = getattr(error, "__notes__", [])
+    return "\n".join([_message(error, kept=not notes), *notes])
+
+
+def _message(error: Exception, *, kept: bool) -> str:
     if isinstance(error, OrderError):
         return f"{error.what}; sort the input with --sort, or let events be late with --allowed-lateness DURATION"
     if isinstance(error, MemoryLimitError) and error.matches is None:
@@ -21,7 +29,8 @@ def in_options(error: Exception) -> str:
         return f"{what}. Raise it, hand over fewer rows with --batch-rows, or shorten --allowed-lateness"
     if isinstance(error, MemoryLimitError):
         what = error.what.replace("memory_limit=", "--memory-limit ")
-        return f"{what}. Matches found until then are kept. Raise it, shorten the window or narrow the conditions"
+        told = "Matches found until then are kept. " if kept else ""
+        return f"{what}. {told}Raise it, shorten the window or narrow the conditions"
     message = str(error)
     option = _OPTION.match(message)
     return message if option is None else f"--{option[0].replace('_', '-')}{message[option.end() :]}"

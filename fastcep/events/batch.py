@@ -211,6 +211,8 @@ def read(
 
     def read(source: str | int, needed_for: str) -> Any:
         array = _column(table, source, needed_for, origin)
+        if mask is not None and pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())  # Arrow cannot filter the other
         return array if mask is None else array.filter(mask)
 
     time = time_column(

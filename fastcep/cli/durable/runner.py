@@ -124,13 +124,15 @@ class _Run:
         """Give the matches of the next batch, None at the end. What was found before an error of the input is kept."""
         try:
             return next(batches, None)
-        except FastcepError:
+        except FastcepError as error:
             if taker.sound and taker.rows > self._commits.rows:
                 self._commit(taker)
-            if self._commits.rows:
-                self._shown.tell(
-                    f"committed up to row {self._commits.rows:,}; start the same command again to go on from there"
-                )
+            how = (
+                "start the same command again to go on from there"
+                if taker.sound
+                else "with other options a run begins anew, with another --checkpoint folder"
+            )
+            error.add_note(f"committed up to row {self._commits.rows:,}; {how}")
             raise
 
     def _commit(self, taker: Taker, **end: Any) -> Record:

@@ -1,0 +1,347 @@
+"""``fastcep run --checkpoint``: stopped and started again, with the same input, a longer one, another one."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from typer.testing import CliRunner
+from user_functions import own_registry
+
+from fastcep.cli import app
+
+runner = CliRunner()
+
+QUERIES = """\
+STREAM TIME 'ts' UNIT s TYPE 'kind'
+EVENT A (id int64, name string)
+EVENT B (id int64, name string)
+QUERY pairs
+PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s RETURN a.name AS name
+QUERY alone
+PATTERN SEQ(A a, NEG B c) WHERE a.id = c.id WITHIN 4s
+"""
+
+
+def rows(first: int, last: int) -> list[str]:
+    """Rows of CSV."""
+    return [f"{'AB'[k % 3 == 0]},{k % 5},n{k % 7},{k}\n" for k in range(first, last)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "q.cep").write_text(QUERIES)
+    (tmp_path / "e.csv").write_text("kind,id,name,ts\n" + "".join(rows(0, 100)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(*more: str, source: str = "e.csv", every: str = "0s", query: str = "q.cep") -> Any:
+    arguments = ["run", query, "--input", source, "--json", "--batch-rows", "10", *more]
+    if "--checkpoint" in more:
+        arguments += ["--checkpoint-every", every]
+    return runner.invoke(app, arguments, catch_exceptions=False)
+
+
+def counts(result: Any) -> dict[str, Any]:
+    assert result.exit_code == 0, result.stderr
+    parts = json.loads(result.stdout)
+    return {key: value for key, value in parts.items() if key not in ("seconds", "events_per_second", "memory_bytes")}
+
+
+def stop_at(row: int) -> None:
+    """Let a row be one that cannot be taken, so that a run ends before it."""
+    lines = Path("e.csv").read_text().splitlines(keepends=True)
+    lines[row + 1] = "A,wrong,n,1\n"
+    Path("e.csv").write_text("".join(lines))
+
+
+def mend(last: int = 100) -> None:
+    Path("e.csv").write_text("kind,id,name,ts\n" + "".join(rows(0, last)))
+
+
+def files(folder: str = "state") -> dict[str, bytes]:
+    """All that is in the folder."""
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def record(folder: str = "state") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(folder) / "checkpoint.json").read_text())
+    return found
+
+
+def test_a_run_that_is_not_stopped_gives_the_same(folder: Path) -> None:
+    plain = counts(start("--output", "plain.csv"))
+    for every in ("0s", "10s"):
+        durable = start("--output", "durable.csv", "--checkpoint", f"state-{every}", every=every)
+        assert counts(durable) == plain
+        assert Path("durable.csv").read_bytes() == Path("plain.csv").read_bytes()
+    assert sorted(files("state-10s")) == ["checkpoint.json", "lock", "matches-1.arrow"]
+    assert len([name for name in files("state-0s") if name.startswith("matches-")]) >= 10
+    assert not [name for name in files("state-0s") if name.startswith("state-")], "a finished run needs no state"
+
+
+@pytest.mark.parametrize("more", [[], ["--attributes"], ["--query", "alone"], ["--sort"], ["--allowed-lateness", "3s"]])
+@pytest.mark.parametrize("row", [1, 10, 47, 99])
+def test_a_row_that_cannot_be_taken_is_mended_and_the_run_goes_on(folder: Path, row: int, more: list[str]) -> None:
+    """Matches found before it are committed, also those that `process` finds before the fault in its batch."""
+    plain = counts(start("--output", "plain.csv", *more))
+    stop_at(row)
+    durable = ["--output", "durable.csv", "--checkpoint", "state", *more]
+    first = start(*durable)
+    assert first.exit_code == 2
+    assert "row " in first.stderr and "'wrong'" in first.stderr
+    assert not Path("durable.csv").exists(), "an output appears whole"
+    if "--sort" not in more:
+        assert record()["rows"] == row
+        assert f"committed up to row {row}; start the same command again to go on from there" in first.stderr
+        before = files()
+        second = start(*durable)  # nothing was mended
+        assert second.exit_code == 2 and "'wrong'" in second.stderr
+        assert files() == before
+    mend()
+    last = start(*durable)
+    assert counts(last) == plain
+    assert ("going on behind row" in last.stderr) == ("--sort" not in more)
+    assert Path("durable.csv").read_bytes() == Path("plain.csv").read_bytes()
+
+
+def test_rows_added_meanwhile_are_taken(folder: Path) -> None:
+    stop_at(57)
+    assert start("--checkpoint", "state").exit_code == 2
+    mend(150)
+    plain = counts(start("--output", "plain.jsonl"))
+    assert counts(start("--output", "durable.jsonl", "--checkpoint", "state")) == plain
+    assert Path("durable.jsonl").read_bytes() == Path("plain.jsonl").read_bytes()
+
+
+def test_other_batches_formats_and_outputs_do_not_matter(folder: Path) -> None:
+    stop_at(57)
+    assert start("--checkpoint", "state", "--output", "first.csv").exit_code == 2
+    mend()
+    again = ["--checkpoint", "state", "--output", "durable.parquet", "--batch-rows", "7", "--limit-print", "3"]
+    summary = counts(start(*again))
+    assert summary == counts(start("--output", "plain.parquet"))
+    assert parquet.read_table("durable.parquet").to_pylist() == parquet.read_table("plain.parquet").to_pylist()
+    assert not Path("first.csv").exists()
+
+
+def test_a_finished_run_writes_outputs_that_are_missing(folder: Path) -> None:
+    command = ["--checkpoint", "state", "--output", "m.csv"]
+    first = start(*command)
+    whole = Path("m.csv").read_bytes()
+    Path("e.csv").unlink()  # the input is not needed any more
+    again = start(*command)
+    assert counts(again) == counts(first)
+    assert "nothing to do: the run of --checkpoint 'state' is finished behind row 100; for more" in again.stderr
+    Path("m.csv").write_text("mine")
+    assert start(*command).exit_code == 0
+    assert Path("m.csv").read_text() == "mine", "an output that was written is not written again"
+    Path("m.csv").unlink()
+    third = start(*command)
+    assert third.exit_code == 0 and "nothing to do" not in third.stderr
+    assert Path("m.csv").read_bytes() == whole
+    Path("other.csv").write_text("of an earlier run")
+    assert start("--checkpoint", "state", "--output", "other.csv").exit_code == 0
+    assert Path("other.csv").read_bytes() == whole
+    assert start("--checkpoint", "state").exit_code == 0
+
+
+def test_segments_can_be_read_while_the_run_goes_on(folder: Path) -> None:
+    stop_at(60)
+    start("--checkpoint", "state")
+    assert record()["finished"] is False
+    tables = []
+    for part in record()["matches"]:
+        with pa.ipc.open_file(f"state/{part['name']}") as reader:
+            tables.append(reader.read_all())
+    found = pa.concat_tables(tables).to_pylist()
+    mend(60)
+    start("--output", "plain.parquet")
+    # what the end of the stream would decide is not yet there
+    assert found == parquet.read_table("plain.parquet").to_pylist()[: len(found)]
+    assert len(found) > 20
+
+
+def test_bad_rows_and_late_events(folder: Path) -> None:
+    lines = rows(0, 100)
+    for at in (3, 33, 66, 99):
+        lines[at] = "A,x,bad,1\n"
+    for at in (20, 40, 60, 80):
+        lines[at], lines[at - 5] = lines[at - 5], lines[at]
+    whole = gzip.compress(("kind,id,name,ts\n" + "".join(lines)).encode(), 1)
+    Path("e.csv.gz").write_bytes(whole)
+    options = ["--allowed-lateness", "2s", "--late", "late.csv", "--bad-rows", "bad.jsonl", "--output", "m.csv"]
+    plain = counts(start(*options, source="e.csv.gz"))
+    assert plain["late"] == 12 and plain["bad_rows"] == 4
+    names = ("late.csv", "bad.jsonl", "m.csv")
+    expected = {name: Path(name).read_bytes() for name in names}
+    for name in names:
+        Path(name).unlink()
+    Path("e.csv.gz").write_bytes(whole[: len(whole) * 2 // 3])
+    command = [*options, "--checkpoint", "state"]
+    first = start(*command, source="e.csv.gz")
+    assert first.exit_code == 2 and "is it cut off" in first.stderr
+    assert not any(Path(name).exists() for name in names)
+    assert 30 < record()["rows"] < 90
+    Path("e.csv.gz").write_bytes(whole)
+    assert counts(start(*command, source="e.csv.gz")) == plain
+    assert {name: Path(name).read_bytes() for name in names} == expected
+    Path("bad.jsonl").unlink()
+    assert start(*command, source="e.csv.gz").exit_code == 0
+    assert Path("bad.jsonl").read_bytes() == expected["bad.jsonl"]
+
+
+# ------------------------------------------------------------------ refused
+
+
+def refused(*more: str, **options: str) -> str:
+    """Start and get refused; nothing changes."""
+    before, output = files(), Path("m.csv").read_bytes()
+    result = start("--checkpoint", "state", "--output", "m.csv", *more, **options)
+    assert result.exit_code == 2
+    assert files() == before and Path("m.csv").read_bytes() == output
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def stopped(folder: Path) -> Path:
+    """A run that stopped at row 57; there is an output of an earlier run."""
+    stop_at(57)
+    assert start("--checkpoint", "state").exit_code == 2
+    mend()
+    Path("m.csv").write_text("of an earlier run")
+    return folder
+
+
+@pytest.mark.parametrize("left", [0, 1, 30, 56])
+def test_an_input_that_was_cut_short(stopped: Path, left: int) -> None:
+    mend(left)
+    told = refused()
+    assert f"e.csv: found {left} rows, expected at least the 57 that were taken before; it was cut short" in told
+    assert "Give the same input again (rows may have been added at its end), or start anew with another" in told
+    mend(57)
+    assert start("--checkpoint", "state", "--output", "m.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("changed", ["A,0,n0,0", "B,4,n0,0", "A,4,,0", "A,,n0,0"])
+def test_an_input_that_was_rewritten(stopped: Path, changed: str) -> None:
+    Path("e.csv").write_text("\n".join(["kind,id,name,ts", changed, *Path("e.csv").read_text().splitlines()[2:], ""]))
+    told = refused()
+    assert "e.csv: its first 57 rows are others than those that were taken before, so it was rewritten. Give" in told
+
+
+def test_an_input_in_which_an_old_row_is_wrong_now(stopped: Path) -> None:
+    stop_at(3)
+    told = refused()
+    assert "'wrong'" in told
+    assert "the first 57 rows could be taken, so the input was changed. Give the same input again" in told
+
+
+def test_an_input_that_lost_a_column_or_is_gone(stopped: Path) -> None:
+    Path("e.csv").write_text("kind,id,ts\nA,1,1\n")
+    assert "no column 'name'" in refused()
+    Path("e.csv").unlink()
+    assert "no such file" in refused()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--attributes"], "--attributes was not given"),
+        (["--sort"], "--sort was not given"),
+        (["--allowed-lateness", "3s"], 'found --allowed-lateness "3s", expected not given'),
+        (["--encoding", "latin-1"], 'found --encoding "latin-1", expected "utf-8"'),
+        (["--format", "csv"], 'found --format "csv", expected not given'),
+        (["--bad-rows", "bad.jsonl"], "--bad-rows was not given"),
+        (["--query", "pairs"], "found the queries pairs, expected pairs, alone"),
+        (["--input", "f.csv"], "found --input e.csv f.csv, expected e.csv"),
+    ],
+)
+def test_other_options(stopped: Path, more: list[str], message: str) -> None:
+    told = refused(*more)
+    assert f"the run of --checkpoint 'state' was begun with others: {message}" in told
+    assert "Give the same as then, or start anew with another --checkpoint folder" in told
+    assert not Path("bad.jsonl").exists()
+
+
+def test_other_queries_and_schemas(stopped: Path) -> None:
+    Path("q.cep").write_text("-- a comment, and other spaces\n" + QUERIES.replace(" WITHIN 10s", "\nWITHIN 10s"))
+    assert "going on" in start("--checkpoint", "state").stderr
+    shutil.rmtree("state")
+    stop_at(57)
+    start("--checkpoint", "state")
+    Path("q.cep").write_text(QUERIES.replace("WITHIN 10s", "WITHIN 11s"))
+    assert "the query pairs is another" in refused()
+    Path("q.cep").write_text(QUERIES.replace("UNIT s", "UNIT ms"))
+    assert "the schema (STREAM and EVENT) is another" in refused()
+    Path("q.cep").write_text(QUERIES)
+
+
+def test_functions_of_the_user(folder: Path) -> None:
+    functions = (
+        "import fastcep as fc\n\n@fc.function('bool(int64, int64)')\ndef near(a, b):\n    return abs(a - b) < 2\n"
+    )
+    Path("f.py").write_text(functions)
+    Path("q.cep").write_text(QUERIES.replace("WHERE a.id = b.id", "WHERE near(a.id, b.id)"))
+    with own_registry():
+        plain = counts(start("--functions", "f.py"))
+    stop_at(57)
+    with own_registry():
+        assert start("--functions", "f.py", "--checkpoint", "state").exit_code == 2
+    mend()
+    Path("f.py").write_text(functions.replace("< 2", "< 3"))
+    with own_registry():
+        assert "the file of --functions is another" in start("--functions", "f.py", "--checkpoint", "state").stderr
+    Path("f.py").write_text(functions)
+    with own_registry():
+        assert counts(start("--functions", "f.py", "--checkpoint", "state")) == plain
+
+
+def test_two_runs_cannot_have_one_folder(stopped: Path) -> None:
+    with open("state/lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = refused()
+    assert "another run uses --checkpoint 'state'; wait until it has ended, or give another folder" in told
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--input", "-"], "--checkpoint needs an input that can be read again, which standard input is not"),
+        (["--input", "pipe"], "which 'pipe' (a pipe or a device) is not; write it to a file first"),
+        (["--output", "-", "--output-format", "csv"], "--checkpoint and --output - exclude each other"),
+        (["--output", "new/m.csv"], "--output 'new/m.csv' is in the folder of --checkpoint"),
+        (["--output", "missing/m.csv"], "there is no folder 'missing'"),
+        (["--bad-rows", "missing/m.csv"], "there is no folder 'missing'"),
+        (["--output", "m.xyz"], "expected a name that ends in"),
+    ],
+)
+def test_options_that_do_not_go_together(folder: Path, more: list[str], message: str) -> None:
+    os.mkfifo("pipe")
+    arguments = ["run", "q.cep", "--checkpoint", "new", *([] if "--input" in more else ["--input", "e.csv"]), *more]
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not Path("new").exists()
+
+
+def test_times_and_folders_that_cannot_be(folder: Path) -> None:
+    result = runner.invoke(app, ["run", "q.cep", "--input", "e.csv", "--checkpoint-every", "3s"])
+    assert "--checkpoint-every 3s says how often, but not where; add --checkpoint FOLDER" in result.stderr
+    assert "--checkpoint-every: " in start("--checkpoint", "new", every="soon").stderr
+    assert "--checkpoint 'e.csv' is a file; give the name of a folder" in start("--checkpoint", "e.csv").stderr
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("")
+    told = " ".join(start("--checkpoint", "full").stderr.split())
+    assert "--checkpoint 'full' is no folder of a run, it has a file 'mine.txt'; give a new or an empty folder" in told
+    assert os.listdir("full") == ["mine.txt"]
+    assert start("--checkpoint", "a/b/c").exit_code == 0, "folders are made"

@@ -1,0 +1,219 @@
+"""``fastcep run --checkpoint`` when the disk is full, a folder cannot be written, or a file in it is damaged."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from warm import Warm
+
+from fastcep import datasets
+from fastcep.io import write_matches
+
+QUERY = """\
+STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (ID int64, V int64)
+EVENT B (ID int64, V int64)
+EVENT C (ID int64, V int64)
+EVENT D (ID int64, V int64)
+QUERY q PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 8ms
+"""
+RUN = ["run", "q.cep", "--input", "e.csv", "--batch-rows", "500", "--json", "--checkpoint-every", "0s"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    with Warm(tmp_path_factory.mktemp("faults")) as started:
+        yield started
+
+
+@pytest.fixture
+def warm(server: Warm, tmp_path: Path) -> Warm:
+    """There is a run that stopped in the middle, and the output of an earlier one; the input is mended."""
+    server.folder = tmp_path
+    (tmp_path / "q.cep").write_text(QUERY)
+    write_matches(datasets.ds1(3000, seed=3), tmp_path / "e.csv")
+    server.run(*RUN[:-2], "--output", "plain.csv")
+    whole = (tmp_path / "e.csv").read_text()
+    lines = whole.splitlines(keepends=True)
+    (tmp_path / "e.csv").write_text("".join([*lines[:1501], "A,wrong,1,1\n", *lines[1502:]]))
+    server.run(*RUN, "--checkpoint", "state", code=2)
+    (tmp_path / "e.csv").write_text(whole)
+    (tmp_path / "m.csv").write_text("of an earlier run")
+    return server
+
+
+def files(warm: Warm) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (warm.folder / "state").iterdir()}
+
+
+def told(warm: Warm) -> str:
+    return " ".join(warm.errors().split())
+
+
+def finish(warm: Warm) -> None:
+    """The run goes on and gives what it should."""
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv")
+    assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
+    assert not [path.name for path in warm.folder.iterdir() if path.name.endswith(".part")]
+    assert not [name for name in files(warm) if name.endswith((".part", ".fcs"))]
+
+
+@pytest.mark.parametrize("room", [1000, 3000, 6000, 12_000, 25_000, 50_000, 100_000])
+def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
+    """Each amount of room is used up somewhere else: in a segment, the state, the record, the output."""
+    plain = (warm.folder / "plain.csv").stat().st_size
+    assert plain > 2 * room
+    rows = json.loads((warm.folder / "state" / "checkpoint.json").read_text())["rows"]
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2, file_bytes=room)
+    assert "cannot " in told(warm) and "file too large" in told(warm)
+    assert (warm.folder / "m.csv").read_text() == "of an earlier run"
+    assert json.loads((warm.folder / "state" / "checkpoint.json").read_text())["rows"] >= rows
+    finish(warm)
+
+
+def test_a_disk_without_any_room(warm: Warm) -> None:
+    disk = warm.folder / "small"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        command = [*RUN, "--checkpoint", "small/state", "--output", "m.csv"]
+        warm.run(*command, code=2)
+        assert "no space left on device" in told(warm)
+        assert (warm.folder / "m.csv").read_text() == "of an earlier run"
+        subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
+        warm.run(*command)
+        assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_outputs_that_take_nothing(warm: Warm) -> None:
+    """The run is finished then, and only its outputs are missing."""
+    with open(warm.folder / "e.csv", "a") as events:
+        events.write("E,1,1,999999999\n")
+    command = [*RUN, "--checkpoint", "other"]
+    warm.run(*command, "--output", "/dev/full", "--output-format", "csv", "--bad-rows", "bad.jsonl", code=2)
+    assert "cannot write '/dev/full': no space left on device" in told(warm)
+    assert not (warm.folder / "bad.jsonl").exists()
+    warm.run(*command, "--output", "m.csv", "--bad-rows", "/dev/full", code=2)
+    assert "cannot write '/dev/full': no space left on device" in told(warm)
+    warm.run(*command, "--output", "m.csv", "--bad-rows", "bad.jsonl")
+    assert "commits" not in told(warm), "the input was not read again"
+    assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
+    assert len((warm.folder / "bad.jsonl").read_text().splitlines()) == 1
+
+
+def test_folders_that_cannot_be_written(warm: Warm) -> None:
+    warm.run(*RUN, "--checkpoint", "/proc/none/state", code=2)
+    assert "cannot use --checkpoint '/proc/none/state': " in told(warm)
+    warm.run(*RUN, "--checkpoint", "q.cep/state", code=2)
+    assert "cannot use --checkpoint 'q.cep/state': not a directory; give another folder" in told(warm)
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "empty", "gone", "longer"])
+@pytest.mark.parametrize("which", ["state", "matches"])
+def test_files_that_are_damaged(warm: Warm, which: str, how: str) -> None:
+    before = files(warm)
+    name = next(name for name in sorted(before) if name.startswith(which))
+    path = warm.folder / "state" / name
+    damage(path, how, random.Random(f"{which} {how}"))
+    damaged = files(warm)
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
+    assert f"'state/{name}' " in told(warm)
+    assert "put back a copy of the folder, or start anew with another --checkpoint folder" in told(warm)
+    assert files(warm) == damaged and (warm.folder / "m.csv").read_text() == "of an earlier run"
+    path.write_bytes(before[name])
+    finish(warm)
+    path = warm.folder / "state" / "matches-1.arrow"
+    damage(path, how, random.Random(7))
+    (warm.folder / "m.csv").unlink()
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
+    assert "'state/matches-1.arrow' " in told(warm)
+    assert not (warm.folder / "m.csv").exists()
+
+
+def damage(path: Path, how: str, draw: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "flipped":
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    elif how == "cut":
+        del data[draw.randrange(1, len(data)) :]
+    elif how == "empty":
+        data.clear()
+    elif how == "longer":
+        data += b"\0"
+    path.unlink()
+    if how != "gone":
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "flipped"])
+def test_records_that_are_damaged(warm: Warm, how: str) -> None:
+    from fastcep.cli.durable.record import Record
+    from fastcep.errors import SnapshotError
+
+    path = warm.folder / "state" / "checkpoint.json"
+    whole = path.read_bytes()
+    draw = random.Random(how)
+    for _ in range(300 if how == "flipped" else 1):
+        path.write_bytes(whole)
+        damage(path, how, draw)
+        with pytest.raises(SnapshotError, match=r"is damaged \(|a newer fastcep wrote it"):
+            Record.from_bytes(path.read_bytes(), "checkpoint.json")
+    damaged = files(warm)
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
+    assert "'state/checkpoint.json' " in told(warm)
+    assert files(warm) == damaged and (warm.folder / "m.csv").read_text() == "of an earlier run"
+    path.write_bytes(whole)
+    assert Record.from_bytes(whole, "").to_bytes() == whole
+    finish(warm)
+
+
+def test_a_record_of_a_newer_version(warm: Warm) -> None:
+    path = warm.folder / "state" / "checkpoint.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    warm.run(*RUN, "--checkpoint", "state", code=2)
+    assert "has format 2, expected at most 1; a newer fastcep wrote it, use that one" in told(warm)
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(warm: Warm) -> None:
+    state = warm.folder / "state"
+    for name in (
+        "state-98.fcs",
+        "matches-98.arrow",
+        "late-98.arrow",
+        ".fastcep-0123abcd.part",
+        "mine.txt",
+        "matches.x",
+    ):
+        (state / name).write_text("left")
+    finish(warm)
+    left = {name for name in files(warm) if "98" in name or name.endswith((".part", ".txt", ".x"))}
+    assert left == {"mine.txt", "matches.x"}
+
+
+def test_a_folder_that_was_moved_goes_on(warm: Warm) -> None:
+    shutil.move(warm.folder / "state", warm.folder / "elsewhere")
+    warm.run(*RUN, "--checkpoint", "elsewhere", "--output", "m.csv")
+    assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
+
+
+def test_the_memory_limit(warm: Warm) -> None:
+    """What the engine lost cannot be committed: the commit before stays."""
+    limited = [*RUN, "--memory-limit", "100KiB", "--checkpoint", "limited", "--output", "m.csv"]
+    warm.run(*limited, code=2)
+    assert "over --memory-limit 102,400 bytes: " in told(warm) and "are kept" not in told(warm)
+    assert "committed up to row 500; with other options a run begins anew, with another --checkpoint" in told(warm)
+    record = json.loads((warm.folder / "limited" / "checkpoint.json").read_text())
+    assert 0 < record["rows"] < 3000 and not record["finished"]
+    assert (warm.folder / "m.csv").read_text() == "of an earlier run"
+    warm.run(*limited, code=2)
+    assert json.loads((warm.folder / "limited" / "checkpoint.json").read_text()) == record
