@@ -105,6 +105,7 @@ def _command(question: dict[str, Any]) -> None:
     for number, name, flags in ((0, os.devnull, 0), (1, "stdout", os.O_TRUNC), (2, "stderr", os.O_TRUNC)):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o666), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     if question["file_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (question["file_bytes"], resource.RLIM_INFINITY))
     if question["die_at"]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -217,3 +220,16 @@ def test_the_memory_limit(warm: Warm) -> None:
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     warm.run(*limited, code=2)
     assert json.loads((warm.folder / "limited" / "checkpoint.json").read_text()) == record
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int) -> None:
+    process = warm.start(*RUN, "--checkpoint", "state", "--output", "m.csv", "--batch-rows", "5")
+    record = warm.folder / "state" / "checkpoint.json"
+    before = record.read_bytes()
+    while record.read_bytes() == before:
+        time.sleep(0.001)
+    os.kill(process, number)
+    assert warm.wait(process) == code, warm.errors()
+    assert (warm.folder / "m.csv").read_text() == "of an earlier run"
+    finish(warm)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from xxhash import xxh64_hexdigest
 
 from fastcep.cli.durable.segments import tables
+from fastcep.cli.summary import Summary
 from fastcep.io import MatchWriter
 from fastcep.io.write.matches import check_output
 from fastcep.io.write.target import check_target, sync_folder, write_blocks
@@ -66,6 +68,7 @@ def put_together(folder: Folder, record: Record, job: Job) -> Record:
     SnapshotError
         If a file of the folder is damaged.
     """
+    start = perf_counter()
     paths = missing(record, job)
     if not paths:
         return record
@@ -78,7 +81,9 @@ def put_together(folder: Folder, record: Record, job: Job) -> Record:
     for path in paths.values():
         sync_folder(path.parent)
     written = {**record.written, **{option: str(path) for option, path in paths.items()}}
-    done = replace(record, number=record.number + 1, written=written)
+    summary = Summary(**record.summary)
+    summary.stop(summary.seconds + perf_counter() - start)
+    done = replace(record, number=record.number + 1, written=written, summary=asdict(summary))
     folder.commit(done, record)
     return done
 
