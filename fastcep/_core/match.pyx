@@ -380,7 +380,7 @@ cdef class Matcher:
             "relevant": self.core.relevant, "rows_visited": self.core.rows_visited,
             "rows_created": self.core.rows_created, "matches": self.core.matches, "peak": self.core.peak,
             "lost": self.core.lost, "events": self.core.events, "arithmetic_nulls": self.arithmetic_nulls,
-            "function_errors": self.function_errors,
+            "function_errors": self.function_errors, "sweep_at": self.core.sweep_at,
         }
 
     @property
@@ -426,6 +426,7 @@ cdef class Matcher:
         """
         load(&self.core, state)
         self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
+        self.core.sweep_at = numbers["sweep_at"]
         self.core.blind, self.core.last = numbers["blind"], numbers["last"]
         self.core.relevant, self.core.events = numbers["relevant"], numbers["events"]
         self.core.rows_visited, self.core.rows_created = numbers["rows_visited"], numbers["rows_created"]

@@ -166,7 +166,8 @@ class Moving(Stream):
                 _check_queries(header["queries text"], built_queries(queries, options["attributes"]))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its user has been warned
-                return cls(list(queries), clock=clock, **options)
+                engine: Any = cls
+                return engine(list(queries), clock=clock, **options)  # type: ignore[no-any-return]
         except SnapshotError:
             raise
         except FastcepError as error:

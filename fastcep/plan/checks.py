@@ -96,7 +96,7 @@ class Checks:
             yield from ((here.state, part) for condition in here.check.conditions for part in _row_parts(condition))
 
     def key_words(self, state: int, outputs: Sequence[Op]) -> list[tuple[int, Op]]:
-        """What the checks at the end of a state's matches join by: outputs, and what of the negated event they equal."""
+        """What the checks at a state's end join by: outputs, and what of the negated event equals them."""
         found = [self._absences[number].check for number in self.absent_at_end.get(state, ())]
         return [(outputs.index(row), event) for item in found if isinstance(item, Absence) for row, event in item.keys]
 

@@ -4,8 +4,8 @@ A snapshot holds what the engine stands at (position, time, held and late events
 each: tables of numbers (``dump`` says which), and the events that partial matches bind, as far as the engine keeps
 events. There are no addresses, no pickles, no codes of string tables in it.
 
-Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes into
-a container. Back: everything is read, checked and loaded into matchers that are new, which take the place of the old ones
+Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes
+into a container. Back: everything is read, checked and loaded into new matchers, which take the place of the old ones
 when all of that has gone well; so an engine is as before, or has all of it.
 """
 
@@ -107,8 +107,8 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
     ring = here.queries.ring
     if ring is not None and bound:
         flags = np.zeros(max(0, ring.tail - ring.head), np.bool_)
-        for positions in bound:
-            flags[positions[positions >= ring.head] - ring.head] = True
+        for at in bound:
+            flags[at[at >= ring.head] - ring.head] = True
         found = np.flatnonzero(flags) + ring.head
         if len(found):
             writer.add_events("events", here.schema, ring.rows(found))
@@ -188,7 +188,7 @@ def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
 
 
 def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
-    """Matchers that hold what the queries of an engine hold, and the groups of a snapshot; puts its events into the ring.
+    """Matchers that hold what the queries of an engine hold and the groups of a snapshot, whose events go to the ring.
 
     Raises
     ------
@@ -260,8 +260,8 @@ def _load(name: str, matcher: Matcher, state: State, numbers: dict[str, int]) ->
         if not matcher.refused:
             raise
         raise MemoryLimitError(
-            f"query {name!r}: its state needs more than its share of memory_limit, {matcher.limit:,} bytes; nothing of it "
-            "was taken",
+            f"query {name!r}: its state needs more than its share of memory_limit, {matcher.limit:,} bytes; nothing "
+            "of it was taken",
             "Raise the limit, or move fewer key groups",
         ) from None
 
