@@ -98,8 +98,8 @@ class Moving(Stream):
         Raises
         ------
         SnapshotError
-            The snapshot is damaged, of another version, of other queries, of another place in the stream, has groups that
-            are here, or cannot be cut by key. Nothing has changed then.
+            The snapshot is damaged, of another version, of other queries, of another place in the stream, or has groups
+            that are here. Nothing has changed then.
         MemoryLimitError
             A query would need more than its share. Nothing has changed then.
         """
@@ -112,7 +112,7 @@ class Moving(Stream):
                 raise SnapshotError("the snapshot is of a whole engine; restore it, or extract key groups of it first")
             own = sorted(set(groups).intersection(self.groups))
             if own:
-                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot itself; extract them first")
+                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
             self._check_place(header)
             matchers = merged(here, header, tables)
             owned = frozenset(self.groups).union(groups)
@@ -230,8 +230,8 @@ class Moving(Stream):
                 f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected {own.get(name)!r} as here"
             )
         raise SnapshotError(
-            f"the snapshot is of fastcep {header.get('fastcep')}, which planned these queries in another way; finish the "
-            "stream with that version, or begin it again"
+            "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with that "
+            "version, or begin it again"
         )
 
     def _check_place(self, header: dict[str, Any]) -> None:
