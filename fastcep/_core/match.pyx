@@ -415,7 +415,9 @@ cdef class Matcher:
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
     def load(self, state, numbers):
-        """Take over a state of ``dump``, and ``numbers``, into a matcher that holds nothing; one that this fails for is not used again.
+        """Take over a state of ``dump``, which is used up, and ``numbers``, into a matcher that holds nothing.
+
+        One that this fails for must not be used again.
 
         Raises
         ------

@@ -117,7 +117,7 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         writer.add_batches("held", here.schema, held)
         writer.add_batches("late", here.schema, late if groups is None else [])
     texts = writer.texts.number()
-    if len(texts):
+    if texts is not None:
         writer.tables["texts"] = {"text": texts}
     return pack(header, writer.tables)
 
@@ -200,11 +200,12 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
     codes = Codes(here.strings, tables.get("texts", {}).get("text"))
     matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
-        matcher, words = item.matcher, Words(item.plan, item.matcher)
+        matcher = item.matcher
         numbers, others = matcher.numbers, facts["numbers"]
         prefix = f"{number} "
-        tells = any(prefix + name in tables for name in words.shapes if name != "windows")
+        tells = any(name.startswith(prefix) and name != prefix + "windows" for name in tables)
         if tells or others["blind"] > numbers["blind"]:
+            words = Words(item.plan, matcher)
             part, state = _read_state(tables, prefix, words, codes), matcher.dump()
             if not np.array_equal(state["windows"][:3], part["windows"][:3]):
                 raise SnapshotError("the snapshot has other windows open than the engine; take it again")
