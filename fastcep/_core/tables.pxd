@@ -82,10 +82,10 @@ cdef struct State:
     int32_t* accept_absent
     int32_t n_at_end
     int32_t* at_end
-    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings
-    int32_t birth
-    int32_t told             # whether it was a match already: its place, or -1
-    int32_t bind
+    int32_t fixed            # the row's fixed words: start, birth and told (if there), bindings
+    int32_t birth            # its place, or -1
+    int32_t told             # that of whether it was a match already, or -1
+    int32_t bind             # the place of the first binding
     int32_t n_bind           # bindings, but that which its start tells
     int32_t* slots           # of the bindings
     uint8_t* has             # per slot: whether the rows bind it
