@@ -1,6 +1,7 @@
 # The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
+from fastcep._core.able cimport Able
 from fastcep._core.filters cimport Passed
 from fastcep._core.memory cimport Budget
 from fastcep._core.predicate cimport Code, Input, Machine
@@ -9,7 +10,7 @@ from fastcep._core.seen cimport Seen
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport MEMBER_AT, Able, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
+from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
 from fastcep._core.vectors cimport Vec
 from fastcep._core.windows cimport Part, Windows
 
