@@ -168,6 +168,18 @@ cdef inline int64_t position_of(int64_t word) noexcept nogil:
     return word & ((<int64_t>1 << MEMBER_AT) - 1)
 
 
+cdef inline bint read_key(const Column** columns, int n, int k, int64_t* key) noexcept nogil:
+    """Write the ``n`` words of a key, event ``columns`` of event ``k`` of the chunk; False if one is null."""
+    cdef const Column* column
+    cdef int c
+    for c in range(n):
+        column = columns[c]
+        if column.null != NULL and column.null[k]:
+            return False
+        key[c] = column.data[k]
+    return True
+
+
 cdef inline void copy_event(const Index* index, const Bucket* bucket, int64_t row, const Column** columns, int n,
                             int k) noexcept nogil:
     """Write the registers of a row, and their null bits: the ``n`` event ``columns`` of event ``k`` of the chunk."""
