@@ -156,6 +156,7 @@ class Moving(Stream):
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
         with engine._alone():
+            engine._memory.divide(engine._queries, engine._shared(), engine._position)
             owned = None if groups is None else frozenset(groups)
             engine._queries.exchange(put(engine._here(), header, tables), owned)
         return engine
