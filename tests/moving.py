@@ -57,8 +57,8 @@ class Fleet:
             return
         self.cut = True
         places = [self._choose(3) for _ in range(64)]
-        parts = [part for part in ([group for group in range(64) if places[group] == place] for place in range(3)) if part]
-        taken = [engine.extract(part) for part in parts]
+        parts = [[group for group in range(64) if places[group] == place] for place in range(3)]
+        taken = [engine.extract(part) for part in parts if part]
         if how == 2:
             while taken:
                 engine.merge(taken.pop(self._choose(len(taken))))
@@ -69,7 +69,9 @@ class Fleet:
         """Call all engines, and put together what they return."""
         tables = [getattr(engine, name)(*arguments) for engine in self.engines]
         found = [table if isinstance(table, pa.Table) else table.to_arrow() for table in tables]
-        return found[0] if len(found) == 1 else pa.concat_tables(found)
+        if len(found) == 1:
+            return found[0]
+        return pa.concat_tables(table.set_column(0, "query", table["query"].cast(pa.string())) for table in found)
 
 
 def assert_unmoved(
@@ -87,7 +89,8 @@ def assert_unmoved(
         if not fleet.cut:
             assert engine.late().equals(fleet.engines[0].late()), how
             own, moved = engine.metrics(), fleet.engines[0].metrics()
-            assert {name: own[name] for name in COUNTERS} == {name: moved[name] for name in COUNTERS}, how
+            differing = {name: (own[name], moved[name]) for name in COUNTERS if own[name] != moved[name]}
+            assert not differing, f"{differing}, {name}, {how}"
 
 
 def assert_equal(table: pa.Table, other: pa.Table, engines: int, how: str) -> None:

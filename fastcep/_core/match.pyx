@@ -9,9 +9,9 @@ variable is kept for later checks; a match that only time can decide waits. Here
 ``loop``, edges in ``extend``, what becomes of children in ``commit`` and ``emit``, lists and for-all conditions in
 ``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``; (1) and (2) are in ``masks``.
 
-Rows: fixed words (start ordinal, birth if needed, the state's bindings: event position, for a Kleene variable or a group
-the latest node of its chain, -1 absent; the first one is left out where the start tells its event) and columns (null bits
-of the registers and registers, if any).
+Rows: fixed words (start ordinal, birth if needed, of what may time out whether it was a match, the state's bindings: event
+position, for a Kleene variable or a group the latest node of its chain, -1 absent; the first one is left out where the
+start tells its event) and columns (null bits of the registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
@@ -380,7 +380,7 @@ cdef class Matcher:
             "relevant": self.core.relevant, "rows_visited": self.core.rows_visited,
             "rows_created": self.core.rows_created, "matches": self.core.matches, "peak": self.core.peak,
             "lost": self.core.lost, "events": self.core.events, "arithmetic_nulls": self.arithmetic_nulls,
-            "function_errors": self.function_errors,
+            "function_errors": self.function_errors, "sweep_at": self.core.sweep_at,
         }
 
     @property
@@ -415,7 +415,9 @@ cdef class Matcher:
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
     def load(self, state, numbers):
-        """Take over a state of ``dump``, and ``numbers``, into a matcher that holds nothing; one that this fails for is not used again.
+        """Take over a state of ``dump``, which is used up, and ``numbers``, into a matcher that holds nothing.
+
+        One that this fails for must not be used again.
 
         Raises
         ------
@@ -426,6 +428,7 @@ cdef class Matcher:
         """
         load(&self.core, state)
         self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
+        self.core.sweep_at = numbers["sweep_at"]
         self.core.blind, self.core.last = numbers["blind"], numbers["last"]
         self.core.relevant, self.core.events = numbers["relevant"], numbers["events"]
         self.core.rows_visited, self.core.rows_created = numbers["rows_visited"], numbers["rows_created"]

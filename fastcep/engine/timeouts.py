@@ -31,7 +31,7 @@ _FACTS = ("states", "times", "windows", "bound")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Those of one call: what they bind, by sequence number, and per one its state, time, window, number of variables."""
+    """Those of one call: what they bind, by sequence number; state, time, window, number of variables of each."""
 
     bindings: Bindings
     states: Ints

@@ -134,7 +134,7 @@ class EventRing:
         self._tail += n
 
     def rows(self, positions: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-        """Give all that is kept of the events at these positions; columns ``time``, ``type``, ``seq``, ``c3``, ``n3``."""
+        """Give all that is kept of the events at these positions: ``time``, ``type``, ``seq``, ``c3``, ``n3`` …"""
         slots = positions & (self.capacity - 1)
         out = {"position": positions}
         for key, values in self._values.items():

@@ -30,7 +30,7 @@ def group_of_keys(dtype: str, strings: StringTable) -> Callable[[Ints], Bytes]:
 
 
 def foreign_events(key: KeyPlan, batch: EventBatch, owned: frozenset[int], strings: StringTable) -> Bytes:
-    """Per event 1 if it is in a key group that is not owned; an event whose key is null joins nothing and is in none."""
+    """Per event 1 if it is in a key group that is not owned; one whose key is null joins nothing and is in none."""
     others = np.ones(GROUPS, np.uint8)
     others[list(owned)] = 0
     group = group_of_keys(key.dtype, strings)

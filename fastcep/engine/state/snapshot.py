@@ -4,8 +4,8 @@ A snapshot holds what the engine stands at (position, time, held and late events
 each: tables of numbers (``dump`` says which), and the events that partial matches bind, as far as the engine keeps
 events. There are no addresses, no pickles, no codes of string tables in it.
 
-Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes into
-a container. Back: everything is read, checked and loaded into matchers that are new, which take the place of the old ones
+Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes
+into a container. Back: everything is read, checked and loaded into new matchers, which take the place of the old ones
 when all of that has gone well; so an engine is as before, or has all of it.
 """
 
@@ -104,11 +104,13 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         queries.append(facts)
         bound += positions
     header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
+    if groups is None:
+        header["foreign_events"] = here.queries.foreign_events
     ring = here.queries.ring
     if ring is not None and bound:
         flags = np.zeros(max(0, ring.tail - ring.head), np.bool_)
-        for positions in bound:
-            flags[positions[positions >= ring.head] - ring.head] = True
+        for at in bound:
+            flags[at[at >= ring.head] - ring.head] = True
         found = np.flatnonzero(flags) + ring.head
         if len(found):
             writer.add_events("events", here.schema, ring.rows(found))
@@ -117,7 +119,7 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         writer.add_batches("held", here.schema, held)
         writer.add_batches("late", here.schema, late if groups is None else [])
     texts = writer.texts.number()
-    if len(texts):
+    if texts is not None:
         writer.tables["texts"] = {"text": texts}
     return pack(header, writer.tables)
 
@@ -135,7 +137,8 @@ def _write_query(
 ) -> tuple[dict[str, Any], list[Ints]]:
     """Write what belongs to a query; give its part of the header, and the events that it binds."""
     matcher = item.matcher
-    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers}
+    # Under "shedding" there will be what a load shedder knows of these groups.
+    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers, "shedding": None}
     bound: list[Ints] = []
     if wanted is not None:
         facts["numbers"] = {name: 0 if name in _COUNTS else value for name, value in facts["numbers"].items()}
@@ -188,7 +191,7 @@ def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
 
 
 def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
-    """Matchers that hold what the queries of an engine hold, and the groups of a snapshot; puts its events into the ring.
+    """Matchers that hold what the queries of an engine hold and the groups of a snapshot, whose events go to the ring.
 
     Raises
     ------
@@ -200,11 +203,12 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
     codes = Codes(here.strings, tables.get("texts", {}).get("text"))
     matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
-        matcher, words = item.matcher, Words(item.plan, item.matcher)
+        matcher = item.matcher
         numbers, others = matcher.numbers, facts["numbers"]
         prefix = f"{number} "
-        tells = any(prefix + name in tables for name in words.shapes if name != "windows")
+        tells = any(name.startswith(prefix) and name != prefix + "windows" for name in tables)
         if tells or others["blind"] > numbers["blind"]:
+            words = Words(item.plan, matcher)
             part, state = _read_state(tables, prefix, words, codes), matcher.dump()
             if not np.array_equal(state["windows"][:3], part["windows"][:3]):
                 raise SnapshotError("the snapshot has other windows open than the engine; take it again")
@@ -234,6 +238,7 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
         if item.timed is not None:
             name = f"{prefix}timed "
             item.timed.put({key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)})
+    here.queries.foreign_events = header.get("foreign_events", 0)
     if here.queries.ring is not None:
         here.queries.ring.begin(header["position"])
     _put_events(here, tables, codes)
@@ -260,8 +265,8 @@ def _load(name: str, matcher: Matcher, state: State, numbers: dict[str, int]) ->
         if not matcher.refused:
             raise
         raise MemoryLimitError(
-            f"query {name!r}: its state needs more than its share of memory_limit, {matcher.limit:,} bytes; nothing of it "
-            "was taken",
+            f"query {name!r}: its state needs more than its share of memory_limit, {matcher.limit:,} bytes; nothing "
+            "of it was taken",
             "Raise the limit, or move fewer key groups",
         ) from None
 
