@@ -79,7 +79,8 @@ def put_together(folder: Folder, record: Record, job: Job) -> Record:
     if "--bad-rows" in paths and record.bad_rows is not None:
         _copy(folder, record.bad_rows, paths["--bad-rows"])
     for path in paths.values():
-        sync_folder(path.parent)
+        if path.is_file():
+            sync_folder(path.parent)
     written = {**record.written, **{option: str(path) for option, path in paths.items()}}
     summary = Summary(**record.summary)
     summary.stop(summary.seconds + perf_counter() - start)

@@ -58,9 +58,12 @@ class Folder:
                 )
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            with self._told():
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ValidationError as error:
             os.close(self._lock)
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
             raise ValidationError(
                 f"another run uses --checkpoint '{path}'; wait until it has ended, or give another folder"
             ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,12 @@ class CheckpointOptions:
                     "not; write it to a file first"
                 )
             self._check_outside("--input", source)
+            found = [source] if path.exists() else glob.glob(source)
+            if any(self.folder.resolve().is_relative_to(Path(name).resolve()) for name in found):
+                raise ValidationError(
+                    f"--checkpoint '{self.folder}' is in the folder of --input '{source}', and would be read; give "
+                    "another folder"
+                )
         for option, target in targets.items():
             if str(target) == "-":
                 raise ValidationError(

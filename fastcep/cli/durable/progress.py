@@ -43,10 +43,13 @@ class Taker:
     sound
         Whether the engine stands behind exactly these rows. After it came to its memory limit, or a query failed, it
         has lost something.
+    ended
+        Whether the engine was flushed.
     """
 
     def __init__(self, engine: Engine, digest: Digest, rows: int) -> None:
-        self.engine, self.rows, self.sound = engine, rows, True
+        self.engine, self.rows = engine, rows
+        self.sound, self.ended = True, False
         self._digest = digest
 
     @property
@@ -67,6 +70,13 @@ class Taker:
             raise
         self._digest.add(data)
         self.rows += data.num_rows
+        self.sound = True
+        return matches
+
+    def flush(self) -> Matches:
+        """See `fastcep.Engine.flush`."""
+        self.sound, self.ended = False, True
+        matches = self.engine.flush()
         self.sound = True
         return matches
 

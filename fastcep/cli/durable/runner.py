@@ -106,33 +106,39 @@ class _Run:
             taker = Taker(self._engine, digest, commits.rows)
             late = LateEvents(self._engine, commits.late)
             sink = Sink(self._engine, self._summary, commits.matches, late, self._shown)
-            batches = each(taker, rest)
-            while (matches := self._next(batches, taker)) is not None:
-                self._summary.bad_rows = source.bad_rows
+            steps = self._steps(taker, rest)
+            while (matches := self._next(steps, taker)) is not None:
+                self._summary.bad_rows = source.bad_rows  # at the end those behind the last batch, too
                 sink.take(matches)
-                if commits.due:
+                if commits.due and not taker.ended:
                     self._commit(taker)
-            self._summary.bad_rows = source.bad_rows  # there may be some behind the last batch
-            sink.take(self._engine.flush())
             source.close()
             bad_rows = self._folder.adopt(SCRATCH, BAD_ROWS) if self._keeps_bad_rows else None
             record = self._commit(taker, finished=True, bad_rows=bad_rows)
         self._shown.tell(f"{record.number:,} commits; those of this run took {commits.seconds:.3f} s")
         return record
 
-    def _next(self, batches: Iterator[Matches], taker: Taker) -> Matches | None:
-        """Give the matches of the next batch, None at the end. What was found before an error of the input is kept."""
+    @staticmethod
+    def _steps(taker: Taker, rest: Rest) -> Iterator[Matches]:
+        yield from each(taker, rest)
+        yield taker.flush()
+
+    def _next(self, steps: Iterator[Matches], taker: Taker) -> Matches | None:
+        """Give the matches of the next step, None at the end. What was found before an error of the input is kept."""
         try:
-            return next(batches, None)
+            return next(steps, None)
         except FastcepError as error:
             if taker.sound and taker.rows > self._commits.rows:
                 self._commit(taker)
-            how = (
-                "start the same command again to go on from there"
-                if taker.sound
-                else "with other options a run begins anew, with another --checkpoint folder"
-            )
-            error.add_note(f"committed up to row {self._commits.rows:,}; {how}")
+            if not self._commits.rows:
+                error.add_note("nothing is committed yet")
+            elif taker.sound:
+                error.add_note(f"committed up to row {self._commits.rows:,}; start the same command again to go on")
+            else:
+                error.add_note(
+                    f"committed up to row {self._commits.rows:,}; with other options a run begins anew, with another "
+                    "--checkpoint folder"
+                )
             raise
 
     def _commit(self, taker: Taker, **end: Any) -> Record:

@@ -24,7 +24,7 @@ def make_settings(job: Job) -> dict[str, Any]:
     inputs, engine = job.inputs, job.engine
     return {
         "schema": document_text(Document(job.schema, ())),
-        "queries": {query.name: to_text(query) for query in job.queries},
+        "queries": [[query.name, to_text(query)] for query in job.queries],
         "--functions": None if job.functions is None else xxh64_hexdigest(job.functions.read_bytes()),
         "--input": list(job.sources),
         "--format": inputs.format,
@@ -61,13 +61,18 @@ def _difference(key: str, then: Any, now: Any) -> str:
     if key == "--functions":
         return "the file of --functions is another" if then and now else f"--functions was {_given(then)}"
     if key == "queries":
-        changed = [name for name in now if name in then and then[name] != now[name]]
+        texts = dict(then)
+        changed = [name for name, text in now if texts.get(name, text) != text]
         if changed:
             return f"the query {', '.join(changed)} is another"
-        return f"found the queries {', '.join(now)}, expected {', '.join(then)}"
+        return f"found the queries {_names(now)}, expected {_names(then)}"
     if isinstance(now, bool):
         return f"{key} was {_given(then)}"
     return f"found {key} {_shown(now)}, expected {_shown(then)}"
+
+
+def _names(queries: list[list[str]]) -> str:
+    return ", ".join(name for name, _ in queries)
 
 
 def _given(value: Any) -> str:

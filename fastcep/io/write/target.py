@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -144,8 +145,12 @@ def sync_file(path: str | PathLike[str]) -> None:
 
 
 def sync_folder(path: str | PathLike[str]) -> None:
-    """Wait until the names of the files in a folder are on the disk."""
-    sync_file(path)
+    """Wait until the names of the files in a folder are on the disk, where the file system can say so."""
+    try:
+        sync_file(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _replaceable(target: Path) -> bool:
