@@ -35,7 +35,11 @@ class Display:
         self._progress, self._errors = progress, errors
         # on one terminal both go through the bar
         self._console = errors if sys.stdout.isatty() else None
-        self._start = perf_counter()
+        self._start, self._before = perf_counter(), 0
+
+    def begin(self, events: int) -> None:
+        """Do not count these events in the rate: an earlier run took them."""
+        self._before = events
 
     def wants(self, matches: int) -> bool:
         """Whether some of so many matches are to be printed."""
@@ -63,7 +67,8 @@ class Display:
     def update(self, summary: Summary) -> None:
         """Show how far the run has got."""
         if self._progress is not None:
-            self._progress(summary, perf_counter() - self._start)
+            seconds = perf_counter() - self._start
+            self._progress(summary, (summary.events - self._before) / seconds if seconds > 0 else 0.0)
 
 
 @contextmanager
@@ -80,7 +85,7 @@ def display(limit: int) -> Iterator[Display]:
 
 
 class _Progress(Protocol):
-    def __call__(self, summary: Summary, seconds: float) -> None: ...
+    def __call__(self, summary: Summary, rate: float) -> None: ...
 
 
 @contextmanager
@@ -101,8 +106,7 @@ def _progress(console: Console) -> Iterator[_Progress]:
     with bar:
         task = bar.add_task("reading", total=None)
 
-        def update(summary: Summary, seconds: float) -> None:
-            rate = summary.events / seconds if seconds > 0 else 0.0
+        def update(summary: Summary, rate: float) -> None:
             text = f"{summary.events:,} events  {summary.matches:,} matches  {rate:,.0f} events/s"
             bar.update(task, description=text)
 

@@ -80,6 +80,15 @@ def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
     finish(warm)
 
 
+@pytest.mark.parametrize("room", [1000, 2000, 6000, 20_000])
+def test_a_disk_that_is_full_from_the_beginning(warm: Warm, room: int) -> None:
+    shutil.rmtree(warm.folder / "state")
+    warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2, file_bytes=room)
+    assert "file too large" in told(warm)
+    assert (warm.folder / "m.csv").read_text() == "of an earlier run"
+    finish(warm)
+
+
 def test_a_disk_without_any_room(warm: Warm) -> None:
     disk = warm.folder / "small"
     disk.mkdir()

@@ -91,6 +91,7 @@ class _Run:
             shown.tell(f"going on behind row {before.rows:,}, from commit {before.number} in '{folder.path}'")
             self._engine = restore(folder.file(before.state.name).read_bytes(), job.queries)
             self._summary = Summary(**before.summary)
+            shown.begin(self._summary.events)
         self._earlier = self._summary.seconds
         self._keeps_bad_rows = job.inputs.bad_rows is not None
         scratch = folder.file(SCRATCH) if self._keeps_bad_rows else None
