@@ -262,6 +262,13 @@ def test_where_bad_rows_cannot_go(files: tuple[str, str], tmp_path: Path, path: 
     assert Path(files[1]).read_text() == EVENTS
 
 
+def test_bad_rows_for_which_there_is_no_room(files: tuple[str, str]) -> None:
+    Path(files[1]).write_text(EVENTS + "A,1,59\n")
+    result = runner.invoke(app, ["run", files[0], "--input", files[1], "--bad-rows", "/dev/full"])
+    assert result.exit_code == 2
+    assert "cannot write bad rows to '/dev/full': No space left on device; give another path" in result.stderr
+
+
 def test_several_inputs_and_their_options(files: tuple[str, str], tmp_path: Path) -> None:
     rows = EVENTS.splitlines()
     (tmp_path / "a.txt").write_text("\n".join(rows[:4]).replace(",", ";"))

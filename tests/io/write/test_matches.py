@@ -311,3 +311,14 @@ def test_writing_does_not_load_pandas(tmp_path: Path) -> None:
     )
     command: Sequence[str] = [sys.executable, "-c", code, str(tmp_path)]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_temporary_name_of_ones_own(tmp_path: Path) -> None:
+    """What a killed process left under it is replaced."""
+    (tmp_path / "mine.part").write_text("left")
+    writer = MatchWriter(tmp_path / "m.csv", part="mine.part", sync=True)
+    writer.write(pa.table({"a": pa.array([1, 2])}))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.part"]
+    writer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["m.csv"]
+    assert (tmp_path / "m.csv").read_text() == '"a"\n1\n2\n'
