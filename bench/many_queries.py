@@ -6,15 +6,13 @@ the engine made before). A run's ratio is that of the medians of its passes; the
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import subprocess
-import sys
-import time
+from functools import partial
+from typing import Any
 
 import fastcep as fc
-from bench.queries import SAME, SCHEMA, events, store
+from bench.queries import SAME, SCHEMA, store
+from bench.turns import median_ms, runs_of
 
 QUERIES = 100
 PASSES = 7
@@ -37,45 +35,23 @@ def queries(filters: str) -> list[fc.Query]:
     return built
 
 
-def measure(name: str) -> dict[str, float]:
-    """The median pass of each side, in milliseconds, and how many matches there are."""
-    table = events()
-    every = queries(FILTERS[name])
-    sides = {"one": every[:1], "all": every}
-    for side in sides.values():
-        assert fc.Engine(side).compile("5min"), "the generated kernels are not in use"
-    seconds: dict[str, list[float]] = {side: [] for side in sides}
-    matches = 0
-    for _ in range(PASSES):
-        for side, asked in sides.items():
-            engine = fc.Engine(asked)
-            start = time.process_time()
-            matches = len(engine.process(table).to_arrow())
-            seconds[side].append(time.process_time() - start)
-    figures = {f"{side}_ms": round(statistics.median(values) * 1e3, 1) for side, values in seconds.items()}
-    return figures | {"matches": matches}
+def sides(filters: str) -> dict[str, list[fc.Query]]:
+    """One of the queries with these filters, and all."""
+    every = queries(filters)
+    return {"one": every[:1], "all": every}
 
 
 def main() -> None:
     """Run, print the table, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--measure", choices=FILTERS, help="one run of these filters, as JSON")
-    given = parser.parse_args()
-    if given.measure:
-        print(json.dumps(measure(given.measure)))
-        return
-    rows = {}
-    for name in FILTERS:
-        command = [sys.executable, "-m", "bench.many_queries", "--measure", name]
-        outputs = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(given.runs)]
-        runs = [json.loads(output) for output in outputs]
-        ratios = sorted(round(run["all_ms"] / run["one_ms"], 2) for run in runs)
-        one, many = (statistics.median(run[side] for run in runs) for side in ("one_ms", "all_ms"))
-        rows[name] = {"one_ms": one, "all_ms": many, "matches": runs[0]["matches"]}
+    cases = {name: partial(sides, filters) for name, filters in FILTERS.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, runs in runs_of("bench.many_queries", __doc__.splitlines()[0], cases, PASSES):
+        ratios = sorted(round(run["all"]["ms"] / run["one"]["ms"], 2) for run in runs)
+        one, many = median_ms(runs, "one"), median_ms(runs, "all")
+        rows[name] = {"one_ms": one, "all_ms": many, "matches": runs[0]["all"]["matches"]}
         rows[name] |= {"ratio": statistics.median(ratios), "ratios": ratios}
         print(f"{name:30} one {one:7.1f} ms   {QUERIES} {many:7.1f} ms   ratio {rows[name]['ratio']:6.2f}")
-    store("many_queries", {"queries": QUERIES, "runs": given.runs, "passes": PASSES, "filters": rows})
+    store("many_queries", {"queries": QUERIES, "runs": len(runs), "passes": PASSES, "filters": rows})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the format of snapshots costs beside the state itself: ``make bench``.
+"""What snapshots cost: of 100,000 partial matches, of an empty key group, and their format alone: ``make bench``.
 
 ``test_copy`` is the yardstick of the large tables: the same columns joined to one piece of bytes.
 """
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastcep as fc
+from bench.queries import SCHEMA
 from fastcep.engine.state.container import pack, unpack
 from fastcep.engine.state.keygroups import group_of_texts, group_of_words
 
@@ -51,3 +53,58 @@ def test_groups_of_words(benchmark: Any, count: int) -> None:
 def test_groups_of_texts(benchmark: Any) -> None:
     texts = [f"bike {number}" for number in range(100_000)]
     benchmark(lambda: group_of_texts(texts))
+
+
+# ------------------------------------------------------------------------- engines
+
+QUERY = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1h"
+PARTIAL_MATCHES = 100_000
+#: How many keys they have; with few of them an event extends many.
+KEYS = {"a key each": PARTIAL_MATCHES, "1,000 keys": 1_000}
+
+
+def engine_with(keys: int) -> fc.Engine:
+    """An engine with so many live partial matches, all of one event."""
+    count = PARTIAL_MATCHES
+    engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
+    numbers = np.arange(count)
+    engine.process({"ts": numbers, "type": ["A"] * count, "ID": numbers % keys, "V": numbers % 10})
+    assert engine.metrics()["live_partial_matches"] == count
+    return engine
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_snapshot(benchmark: Any, keys: str) -> None:
+    benchmark(engine_with(KEYS[keys]).snapshot)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_restore(benchmark: Any, keys: str) -> None:
+    """The engine that is made is freed outside of what is measured."""
+    snapshot = engine_with(KEYS[keys]).snapshot()
+    made: list[fc.Engine] = []
+    benchmark.pedantic(
+        lambda: made.append(fc.Engine.restore(snapshot)), setup=lambda: made.clear(), rounds=30, warmup_rounds=2
+    )
+
+
+def test_snapshot_of_an_empty_group(benchmark: Any) -> None:
+    engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
+    engine.process({"ts": [1], "type": ["C"], "ID": [1], "V": [1]})
+    assert len(benchmark(lambda: engine.snapshot([5]))) <= 1024
+
+
+def test_extract_of_an_empty_group(benchmark: Any) -> None:
+    engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
+    taken: list[bytes] = []
+    benchmark.pedantic(
+        lambda: taken.append(engine.extract([5])),
+        setup=lambda: engine.merge(taken.pop()) if taken else None,
+        rounds=2_000,
+        warmup_rounds=10,
+    )
+
+
+def test_merge_of_an_empty_group(benchmark: Any) -> None:
+    engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
+    benchmark.pedantic(engine.merge, setup=lambda: ((engine.extract([5]),), {}), rounds=2_000, warmup_rounds=10)

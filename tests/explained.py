@@ -98,6 +98,10 @@ OPERATORS = {
         "WHERE a.V < d.V WITHIN 1h PARTITION BY ID"
     ),
     "must": "PATTERN SEQ(A a, (SEQ(B b, C c))? g, D d) WHERE a.V < g.b.V WITHIN 1h STRATEGY skip_till_next",
+    "known": (
+        "PATTERN SEQ(A a, NEG N n, B b, C{2,4} c[], D d) WHERE n.ID = a.ID AND n.V < c[2].V AND n.V > c[i].V WITHIN 1h "
+        "STRATEGY skip_till_next"
+    ),
     "edge": "PATTERN SEQ(A x, B y, NEG C z) WINDOW OPEN ON A o CLOSE AFTER 5s WEIGHT 2.5",
     "rounds": "PATTERN AND((AND(A a, B? b))+ g[], C c) WHERE g[i].a.V < g[i].b.V AND [ID] WITHIN 1h",
     "periodic": "PATTERN PERIODIC(SEQ(A a, B b), 5min, N n) WHERE n.ID = a.ID AND a.V < b.V WITHIN 1h",

@@ -1,6 +1,7 @@
 # The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
+from fastcep._core.able cimport Able
 from fastcep._core.filters cimport Passed
 from fastcep._core.memory cimport Budget
 from fastcep._core.predicate cimport Code, Input, Machine
@@ -9,7 +10,7 @@ from fastcep._core.seen cimport Seen
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport MEMBER_AT, Able, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
+from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
 from fastcep._core.vectors cimport Vec
 from fastcep._core.windows cimport Part, Windows
 
@@ -167,6 +168,18 @@ cdef inline void row_inputs(Core* core, const Code* program, int number_of_index
 cdef inline int64_t position_of(int64_t word) noexcept nogil:
     """The event of a chain node."""
     return word & ((<int64_t>1 << MEMBER_AT) - 1)
+
+
+cdef inline bint read_key(const Column** columns, int n, int k, int64_t* key) noexcept nogil:
+    """Write the ``n`` words of a key, event ``columns`` of event ``k`` of the chunk; False if one is null."""
+    cdef const Column* column
+    cdef int c
+    for c in range(n):
+        column = columns[c]
+        if column.null != NULL and column.null[k]:
+            return False
+        key[c] = column.data[k]
+    return True
 
 
 cdef inline void copy_event(const Index* index, const Bucket* bucket, int64_t row, const Column** columns, int n,

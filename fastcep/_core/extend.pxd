@@ -1,9 +1,9 @@
 # Bind an event along one edge. See extend.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, read_key
 from fastcep._core.store cimport Bucket, Index, bucket_at, find
-from fastcep._core.tables cimport Column, Edge
+from fastcep._core.tables cimport Edge
 
 
 cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil
@@ -13,18 +13,13 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
 cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
     """The bucket whose rows event ``k`` of the chunk may extend along the edge; NULL if none is alive."""
     cdef Index* index = core.indexes + edge.index
-    cdef const Column** columns = edge.probe
-    cdef const Column* column
     cdef const int64_t* data
     cdef Bucket* bucket
     cdef int64_t* key = core.key
     cdef int64_t number, fixed = index.fixed, kept_from = core.starts.kept
-    cdef int j, n = edge.n_probe, head, end
-    for j in range(n):
-        column = columns[j]
-        if column.null != NULL and column.null[k]:
-            return NULL
-        key[j] = column.data[k]
+    cdef int head, end
+    if not read_key(edge.probe, edge.n_probe, k, key):
+        return NULL
     if index.n_buckets == 0:
         return NULL
     number = find(index, key)

@@ -6,7 +6,7 @@ Children are *staged*, or, where the edge's target allows it, stored or emitted 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memset
 
-from fastcep._core.core cimport Core, copy_event, count_row, row_inputs
+from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.stage cimport Stage, stage_grow
@@ -60,18 +60,13 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     """Store the row of a match that begins with event ``k`` in the target's only index; all its outputs are copies."""
     cdef State* state = core.states + edge.target
     cdef Index* index = core.indexes + state.indexes[0]
-    cdef const Column** columns = edge.start_key
-    cdef const Column* column
     cdef Bucket* bucket
     cdef int64_t* key = core.key
     cdef int64_t* to
     cdef int64_t ordinal, number, row
-    cdef int c, words = index.words
-    for c in range(words):
-        column = columns[c]
-        if column.null != NULL and column.null[k]:
-            return
-        key[c] = column.data[k]
+    cdef int c
+    if not read_key(edge.start_key, index.words, k, key):
+        return
     ordinal = start_of(&core.starts, time, position)
     number = find(index, key)
     if number < 0:

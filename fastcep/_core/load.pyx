@@ -1,6 +1,8 @@
 # cython: language_level=3
 """The state of a query from the arrays of ``dump``, which describes them; into a core that holds nothing.
 
+The arrays are used up: numbers become ordinals in place.
+
 Numbers of starts, nodes and places are checked, so that arrays that do not fit together are refused and do no harm. What was
 loaded in vain goes with the core.
 """
@@ -166,7 +168,7 @@ cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node)
     """The rows of an index, with the ordinals of starts and nodes instead of their numbers."""
     cdef State* state
     cdef int c
-    own = rows.copy()
+    own = np.ascontiguousarray(rows)
     _check(own.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
     if number >= core.n_indexes:
         return own

@@ -9,9 +9,9 @@ variable is kept for later checks; a match that only time can decide waits. Here
 ``loop``, edges in ``extend``, what becomes of children in ``commit`` and ``emit``, lists and for-all conditions in
 ``elements``, negation in ``negate``, waiting matches in ``decide``, the state in ``core.pxd``; (1) and (2) are in ``masks``.
 
-Rows: fixed words (start ordinal, birth if needed, the state's bindings: event position, for a Kleene variable or a group
-the latest node of its chain, -1 absent; the first one is left out where the start tells its event) and columns (null bits
-of the registers and registers, if any).
+Rows: fixed words (start ordinal, birth if needed, of what may time out whether it was a match, the state's bindings: event
+position, for a Kleene variable or a group the latest node of its chain, -1 absent; the first one is left out where the
+start tells its event) and columns (null bits of the registers and registers, if any).
 *Starts* (a ring) hold, per first event, its time and position, the number of its live rows and the chain nodes made
 under it, so that expiry is one compare per row, counting live rows is exact, and nodes are freed with their start.
 
@@ -415,7 +415,9 @@ cdef class Matcher:
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
     def load(self, state, numbers):
-        """Take over a state of ``dump``, and ``numbers``, into a matcher that holds nothing; one that this fails for is not used again.
+        """Take over a state of ``dump``, which is used up, and ``numbers``, into a matcher that holds nothing.
+
+        One that this fails for must not be used again.
 
         Raises
         ------

@@ -6,12 +6,12 @@ position), word 1 is the position, word 2 the time; then the registers, as in th
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from fastcep._core.core cimport ROW, Core, copy_event, position_of
+from fastcep._core.core cimport ROW, Core, copy_event, position_of, read_key
 from fastcep._core.elements cimport guard, holds, rounds_of
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
-from fastcep._core.tables cimport Absence, Column, Negation, State
+from fastcep._core.tables cimport Absence, Negation, State
 
 
 cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:
@@ -30,32 +30,27 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
     cdef Negation* item
     cdef Index* index
     cdef Bucket* bucket
-    cdef const Column* column
     cdef int64_t* row
     cdef int64_t number, at
-    cdef int n, c
+    cdef int n
     for n in range(core.n_negations):
         item = core.negations + n
         if item.member != member or (not item.by_time and core.starts.first == core.starts.next):
             continue
         index = core.indexes + core.n_indexes + n
-        for c in range(item.n_keys):
-            column = item.keys[c]
-            if column.null != NULL and column.null[k]:
-                break
-            core.key[c] = column.data[k]
-        else:
-            number = find_or_add(index, core.key)
-            at = -1 if number < 0 else append(index, number, first_kept(core, n, time))
-            if at < 0:
-                core.failed = True
-                return
-            bucket = bucket_at(index, number)
-            row = bucket.data + at * index.fixed
-            row[0] = time if item.by_time else position
-            row[1] = position
-            row[2] = time
-            copy_event(index, bucket, at, item.registers, item.n_registers, k)
+        if not read_key(item.keys, item.n_keys, k, core.key):
+            continue
+        number = find_or_add(index, core.key)
+        at = -1 if number < 0 else append(index, number, first_kept(core, n, time))
+        if at < 0:
+            core.failed = True
+            return
+        bucket = bucket_at(index, number)
+        row = bucket.data + at * index.fixed
+        row[0] = time if item.by_time else position
+        row[1] = position
+        row[2] = time
+        copy_event(index, bucket, at, item.registers, item.n_registers, k)
 
 
 cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:

@@ -8,14 +8,14 @@ core's, so that everything else needs to know nothing of windows.
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, read_key
 from fastcep._core.decide cimport decide
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.remove cimport drop_rowless
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
 from fastcep._core.store cimport Index, find, index_clear, index_init
-from fastcep._core.tables cimport Column, Edge, Leaf
+from fastcep._core.tables cimport Edge, Leaf
 from fastcep._core.timeout cimport collect
 from fastcep._core.windows cimport (
     AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of, windows_bytes,
@@ -168,21 +168,15 @@ cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexce
     """Whether there is a bucket in which event ``k`` may extend rows as one of ``members``, which look by keys."""
     cdef Leaf* leaf
     cdef Edge* edge
-    cdef const Column* column
-    cdef int e, j
+    cdef int e
     while members:
         leaf = core.leaves + __builtin_ctzll(members)
         members &= members - 1
         for e in range(leaf.first_edge, leaf.end_edge):
             edge = core.edges + e
-            for j in range(edge.n_probe):
-                column = edge.probe[j]
-                if column.null != NULL and column.null[k]:
-                    break
-                core.key[j] = column.data[k]
-            else:
-                if find(part.indexes + edge.index, core.key) >= 0:
-                    return True
+            if (read_key(edge.probe, edge.n_probe, k, core.key)
+                    and find(part.indexes + edge.index, core.key) >= 0):
+                return True
     return False
 
 

@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from fastcep._core.core cimport Core, position_of
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport row_at
-from fastcep._core.starts cimport Starts, drop_empty
+from fastcep._core.starts cimport Starts, drop_empty, free_nodes
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport contains, push
@@ -146,7 +146,7 @@ cdef void _close_gaps(Core* core) noexcept nogil:
     for j in range(n - 1, -1, -1):
         old = (first + j) & starts.mask
         if starts.rows[old] == 0:
-            _free_nodes(starts, old)
+            free_nodes(starts, old)
             numbers[j] = -1
             continue
         to -= 1
@@ -170,13 +170,3 @@ cdef void _close_gaps(Core* core) noexcept nogil:
         row[0] = numbers[row[0] - first]
     starts.first = starts.kept = to
     give_back(&core.budget, numbers, n * 8)
-
-
-cdef inline void _free_nodes(Starts* starts, int64_t entry) noexcept nogil:
-    cdef int64_t node = starts.node[entry], following
-    while node >= 0:
-        following = starts.sibling[node]
-        starts.sibling[node] = starts.free_node
-        starts.free_node = node
-        starts.nodes_live -= 1
-        node = following

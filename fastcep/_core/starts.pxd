@@ -81,8 +81,8 @@ cdef inline void drop_empty(Starts* starts) noexcept nogil:
         drop_first(starts)
 
 
-cdef inline void release_first(Starts* starts, int64_t slot) noexcept nogil:
-    """Free the nodes of the oldest start that is kept, which stands in this slot."""
+cdef inline void free_nodes(Starts* starts, int64_t slot) noexcept nogil:
+    """Free the nodes of the start that stands in this slot."""
     cdef int64_t node = starts.node[slot], following
     while node >= 0:
         following = starts.sibling[node]
@@ -90,6 +90,11 @@ cdef inline void release_first(Starts* starts, int64_t slot) noexcept nogil:
         starts.free_node = node
         starts.nodes_live -= 1
         node = following
+
+
+cdef inline void release_first(Starts* starts, int64_t slot) noexcept nogil:
+    """Free the nodes of the oldest start that is kept, which stands in this slot."""
+    free_nodes(starts, slot)
     starts.kept += 1
 
 

@@ -1,6 +1,7 @@
 # A plan as C structs, read-only while matchers run. See tables.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
+from fastcep._core.able cimport Able
 from fastcep._core.predicate cimport Code
 
 
@@ -82,10 +83,10 @@ cdef struct State:
     int32_t* accept_absent
     int32_t n_at_end
     int32_t* at_end
-    int32_t fixed            # the row's fixed words: start, birth (its place, or -1), bindings
-    int32_t birth
-    int32_t told             # whether it was a match already: its place, or -1
-    int32_t bind
+    int32_t fixed            # the row's fixed words: start, birth and told (if there), bindings
+    int32_t birth            # its place, or -1
+    int32_t told             # that of whether it was a match already, or -1
+    int32_t bind             # the place of the first binding
     int32_t n_bind           # bindings, but that which its start tells
     int32_t* slots           # of the bindings
     uint8_t* has             # per slot: whether the rows bind it
@@ -141,14 +142,6 @@ cdef struct Absence:        # a check that there is none
     Code program
     int32_t n_forall
     int32_t* forall
-
-
-cdef struct Able:           # in which isolated windows an event can do anything: members, as bits
-    uint64_t begins          # that begin a match, or are negated and kept for the window's length
-    uint64_t watches         # that are negated otherwise: while there is a partial match
-    uint64_t* extends        # per index: that extend its rows
-    uint64_t keyed           # that only extend rows, each by a key
-    uint64_t* settles        # per negation: that can do nothing any more as soon as one event of it is kept
 
 
 cdef class Tables:

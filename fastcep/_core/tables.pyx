@@ -8,17 +8,20 @@ from libc.stdlib cimport calloc, free
 
 from collections import Counter
 
+from fastcep._core.able cimport able_free, able_new
 from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
 
 COLUMN_TYPE = -3
 
 
-cdef int32_t* ints(object values) except NULL:
-    """A C copy of a tuple of ints."""
+cdef int32_t* ints(object values, int32_t* n = NULL) except NULL:
+    """A C copy of a tuple of ints; writes how many there are to ``n``."""
     cdef int32_t* out = <int32_t*>calloc(max(1, len(values)), sizeof(int32_t))
     cdef Py_ssize_t i
     if out == NULL:
         raise MemoryError("no memory for the plan")
+    if n != NULL:
+        n[0] = len(values)
     for i, value in enumerate(values):
         out[i] = value
     return out
@@ -46,28 +49,6 @@ def tasks_of(plan):
         tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
     tasks += [(check.program, "predicate") for check in (*plan.foralls, *plan.absences)]
     return [(program, role) for program, role in tasks if program is not None]
-
-
-def _settled(plan, number):
-    """Members that do nothing in an isolated window any more once an event of negation ``number`` is kept, as bits.
-
-    Those that only begin what a leading NEG without conditions rules out, and its own, if nothing else asks for it.
-    """
-    item = plan.negations[number]
-    if plan.consumes or item.keys or not item.by_time:
-        return 0
-    checks = {i for i, check in enumerate(plan.absences) if check.negation == number}
-    sure = {i for i in checks if plan.absences[i].program is None and not plan.absences[i].forall
-            and plan.absences[i].guard < 0 and plan.absences[i].group < 0}
-    begins = [edge for edge in plan.edges if edge.source < 0]
-    free = {edge.member for edge in begins if sure.isdisjoint(edge.absences)}
-    settled = {edge.member for edge in begins} - free
-    asked = [edge.absences for edge in plan.edges if edge.source >= 0]
-    asked += [numbers for state in plan.states for numbers in (state.accept_absences, state.at_end)]
-    alone = [other.member for other in plan.negations].count(item.member) == 1
-    if alone and checks == sure and checks.isdisjoint(i for numbers in asked for i in numbers):
-        settled.add(item.member)
-    return sum(1 << member for member in settled)
 
 
 cdef class Tables:
@@ -103,15 +84,13 @@ cdef class Tables:
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
             self.infos[i].state = item.state
-            self.infos[i].n_keys = len(item.keys)
-            self.infos[i].keys = ints(item.keys)
+            self.infos[i].keys = ints(item.keys, &self.infos[i].n_keys)
             self.infos[i].guard = item.guard
             self.infos[i].latest = item.latest
             self.infos[i].partition = ints(item.partition)
-            self.infos[i].n_forall = len(item.forall)
-            self.infos[i].forall = ints(item.forall)
+            self.infos[i].forall = ints(item.forall, &self.infos[i].n_forall)
         self._take_partition(plan.partition)
-        self._take_able(plan)
+        able_new(&self.able, plan)
         self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
     def _take_columns(self, plan, intern):
@@ -194,17 +173,12 @@ cdef class Tables:
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
-            state.n_indexes = len(item.indexes)
-            state.indexes = ints(item.indexes)
-            state.n_accept_forall = len(item.accept_forall)
-            state.accept_forall = ints(item.accept_forall)
-            state.n_accept_absent = len(item.accept_absences)
-            state.accept_absent = ints(item.accept_absences)
-            state.n_at_end = len(item.at_end)
-            state.at_end = ints(item.at_end)
+            state.indexes = ints(item.indexes, &state.n_indexes)
+            state.accept_forall = ints(item.accept_forall, &state.n_accept_forall)
+            state.accept_absent = ints(item.accept_absences, &state.n_accept_absent)
+            state.at_end = ints(item.at_end, &state.n_at_end)
             slots = self._slots(item)
-            state.n_bind = len(slots)
-            state.slots = ints(slots)
+            state.slots = ints(slots, &state.n_bind)
             state.has = <uint8_t*>calloc(self.n_slots, 1)
             for slot in item.bindings:
                 state.has[<int>slot] = True
@@ -250,15 +224,12 @@ cdef class Tables:
             edge.copy_column = self._columns([number if kind == "event" else -1 for _, kind, number in item.copies])
             copied = [output for output, _, _ in item.copies]
             computed = [n for n in range(plan.states[item.target].outputs) if n not in copied]
-            edge.n_computed = len(computed)
-            edge.computed = ints(computed)
+            edge.computed = ints(computed, &edge.n_computed)
             if item.outputs is not None:
                 code_new(&edge.outputs, item.outputs, intern)
                 edge.has_outputs = True
-            edge.n_forall = len(item.forall)
-            edge.forall = ints(item.forall)
-            edge.n_absent = len(item.absences)
-            edge.absent = ints(item.absences)
+            edge.forall = ints(item.forall, &edge.n_forall)
+            edge.absent = ints(item.absences, &edge.n_absent)
         self._find_short_ways(plan)
 
     cdef const Column** _columns(self, numbers) except NULL:
@@ -330,39 +301,13 @@ cdef class Tables:
             absence.group = -1 if item.group < 0 else item.group - self.n_members
             absence.latest = item.latest
             absence.guard = item.guard
-            absence.n_before = len(item.before)
-            absence.before = ints(item.before)
-            absence.n_after = len(item.after)
-            absence.after = ints(item.after)
+            absence.before = ints(item.before, &absence.n_before)
+            absence.after = ints(item.after, &absence.n_after)
             absence.keys = ints(item.keys)
             if item.program is not None:
                 code_new(&absence.program, item.program, intern)
                 absence.has_program = True
-            absence.n_forall = len(item.forall)
-            absence.forall = ints(item.forall)
-
-    def _take_able(self, plan):
-        cdef Py_ssize_t i
-        cdef uint64_t bit
-        self.able.extends = <uint64_t*>calloc(max(1, self.n_indexes), sizeof(uint64_t))
-        self.able.settles = <uint64_t*>calloc(max(1, self.n_negations), sizeof(uint64_t))
-        self.able.keyed = ~<uint64_t>0
-        for edge in plan.edges:
-            bit = <uint64_t>1 << <int>edge.member
-            if edge.source < 0:
-                self.able.begins |= bit
-            else:
-                self.able.extends[<int>edge.index] |= bit
-            if edge.source < 0 or not edge.probe:
-                self.able.keyed &= ~bit
-        for i, item in enumerate(plan.negations):
-            bit = <uint64_t>1 << <int>item.member
-            self.able.keyed &= ~bit
-            if item.by_time:
-                self.able.begins |= bit
-            else:
-                self.able.watches |= bit
-            self.able.settles[i] = _settled(plan, i)
+            absence.forall = ints(item.forall, &absence.n_forall)
 
     def use_kernels(self, plan, kernels):
         """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
@@ -444,5 +389,4 @@ cdef class Tables:
         free(self.leaves)
         free(self.negations)
         free(self.absences)
-        free(self.able.extends)
-        free(self.able.settles)
+        able_free(&self.able)

@@ -325,11 +325,11 @@ class Engine(Moving):
         Returns
         -------
         pyarrow.Table
-            By time, then query, window (of ``WITHIN n EVENTS``: first event) and birth order: ``query``, ``window_id``,
-            ``timed_out_at`` (the end of the window: of ``WITHIN n EVENTS`` the time of the event that pushed it out),
-            ``bound`` (int64, how many variables are bound), ``waits_for`` (list<string>, those that the pattern allows
-            next), then a column per variable as in :meth:`Matches.to_arrow`. What was a match itself is not among
-            them.
+            By time, then query, then as their windows end (those that events close first, event by event), window (of
+            ``WITHIN n EVENTS``: first event) and birth order: ``query``, ``window_id``, ``timed_out_at`` (the end of
+            the window: of ``WITHIN n EVENTS`` the time of the event that pushed it out), ``bound`` (int64, how many
+            variables are bound), ``waits_for`` (list<string>, those that the pattern allows next), then a column per
+            variable as in :meth:`Matches.to_arrow`. What was a match itself is not among them.
 
         Raises
         ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from time import monotonic_ns
 from typing import Any, Self
 
@@ -21,6 +22,10 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.query import Document, ast, document_text, parse_document
 
 __all__ = ["Moving"]
+
+
+#: What the header of a snapshot of an engine has.
+_NEEDED = {"identity", "text", "options", "groups", "position", "time", "sequence", "queries"}
 
 
 class Moving(Stream):
@@ -98,12 +103,12 @@ class Moving(Stream):
         Raises
         ------
         SnapshotError
-            The snapshot is damaged, of another version, of other queries, of another place in the stream, has groups that
-            are here, or cannot be cut by key. Nothing has changed then.
+            The snapshot is damaged, of another version, of other queries, of another place in the stream, or has groups
+            that are here. Nothing has changed then.
         MemoryLimitError
             A query would need more than its share. Nothing has changed then.
         """
-        header, tables = unpack(snapshot)
+        header, tables = _read(snapshot)
         with self._alone():
             here = self._here()
             self._check_same(header)
@@ -112,7 +117,7 @@ class Moving(Stream):
                 raise SnapshotError("the snapshot is of a whole engine; restore it, or extract key groups of it first")
             own = sorted(set(groups).intersection(self.groups))
             if own:
-                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot itself; extract them first")
+                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
             self._check_place(header)
             self._memory.share_out(self._queries, self._shared())
             matchers = merged(here, header, tables)
@@ -146,12 +151,13 @@ class Moving(Stream):
         MemoryLimitError
             A query would need more than its share.
         """
-        header, tables = unpack(snapshot)
+        header, tables = _read(snapshot)
         engine = cls._made(header, queries, clock)
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
         with engine._alone():
+            engine._memory.divide(engine._queries, engine._shared(), engine._position)
             owned = None if groups is None else frozenset(groups)
             engine._memory.share_out(engine._queries, engine._shared())
             engine._queries.exchange(put(engine._here(), header, tables), owned)
@@ -160,22 +166,21 @@ class Moving(Stream):
     @classmethod
     def _made(cls, header: dict[str, Any], queries: Any, clock: Callable[[], int]) -> Self:
         """An engine like that of a snapshot, at the begin of the stream."""
+        options = header["options"]
         try:
-            options: dict[str, Any] = header["options"]
             if queries is None:
-                queries = parse_document(header["queries text"], "snapshot").queries
+                built = _document(header["text"]).queries
             else:
-                _check_queries(header["queries text"], built_queries(queries, options["attributes"]))
+                built = tuple(built_queries(queries, options["attributes"]))
+                _check_queries(header["text"], built)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its user has been warned
                 engine: Any = cls
-                return engine(list(queries), clock=clock, **options)  # type: ignore[no-any-return]
+                return engine(list(built), clock=clock, **options)  # type: ignore[no-any-return]
         except SnapshotError:
             raise
         except FastcepError as error:
             raise SnapshotError(f"no engine for the snapshot can be made here: {error}") from error
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SnapshotError(f"the snapshot lacks what an engine needs ({error}); take it again") from None
 
     # ----------------------------------------------------------------------- checks
 
@@ -192,7 +197,7 @@ class Moving(Stream):
             text = document_text(Document(self._schema, tuple(item.query for item in running)))
             plans = [item.plan for item in running]
             identity = xxh3_128_hexdigest(f"{text}{layout(plans)}{sorted(self._options.items())}".encode())
-            self._told = running, {"queries text": text, "options": self._options, "identity": identity}
+            self._told = running, {"text": text, "options": self._options, "identity": identity}
         return self._told[1]
 
     def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
@@ -220,20 +225,21 @@ class Moving(Stream):
             )
 
     def _check_same(self, header: dict[str, Any]) -> None:
+        """Refuse a snapshot of other queries, or of an engine made otherwise."""
         about = self._about()
-        if header.get("identity") == about["identity"]:
+        if header["identity"] == about["identity"]:
             return
-        text = header.get("queries text", "")
+        text = header["text"]
         _check_queries(text, [item.query for item in self._queries])
-        if header.get("options") != about["options"]:
-            theirs, own = header.get("options", {}), about["options"]
+        if header["options"] != about["options"]:
+            theirs, own = header["options"], about["options"]
             name = next(name for name in {**own, **theirs} if own.get(name) != theirs.get(name))
             raise SnapshotError(
                 f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected {own.get(name)!r} as here"
             )
         raise SnapshotError(
-            f"the snapshot is of fastcep {header.get('fastcep')}, which planned these queries in another way; finish the "
-            "stream with that version, or begin it again"
+            "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with that "
+            "version, or begin it again"
         )
 
     def _check_place(self, header: dict[str, Any]) -> None:
@@ -260,6 +266,21 @@ class Moving(Stream):
                 f"{order['arrived']:,} events have come to the engine of the snapshot, {own_order['arrived']:,} to this "
                 "one: they must have taken the same events"
             )
+
+
+@lru_cache(maxsize=64)
+def _document(text: str) -> Document:
+    """Parse the text of a snapshot: many may have the same, and nobody changes a query."""
+    return parse_document(text, "snapshot")
+
+
+def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any]:
+    """Unpack a snapshot of an engine."""
+    header, tables = unpack(snapshot)
+    lacking = sorted(_NEEDED - header.keys())
+    if lacking:
+        raise SnapshotError(f"the header of the snapshot has no {lacking[0]!r}; take it again")
+    return header, tables
 
 
 def _moment(time: int | None) -> str:

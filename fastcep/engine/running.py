@@ -171,13 +171,17 @@ class Queries:
 
     def exchange(self, matchers: Sequence[Matcher], owned: frozenset[int] | None) -> None:
         """Run these matchers in the place of those that there are, one for each query, with these key groups."""
+        new = False
         for item, matcher in zip(self.running, matchers, strict=True):
-            if matcher is not item.matcher and item.filters is not None:
-                matcher.share(item.filters)
-            item.matcher = matcher
+            if matcher is not item.matcher:
+                new = True
+                if item.filters is not None:
+                    matcher.share(item.filters)
+                item.matcher = matcher
             matcher.ignore(None)
         self.owned = owned
-        self._run_kernels(self.running)
+        if new:
+            self._run_kernels(self.running)
 
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]

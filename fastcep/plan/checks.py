@@ -159,6 +159,7 @@ class Checks:
         texts += [f"({describe(part, self.query)})" if part.name == "or" and len(item.conditions) + len(texts) > 1
                   else describe(part, self.query) for part in item.conditions]  # fmt: skip
         texts += [f"for all i: {describe(walk.condition, self.query)}" for walk in item.walks]
+        guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         return AbsencePlan(
             negation=self._stores.index(store),
             before=tuple(sorted(negated.before)),
@@ -168,8 +169,9 @@ class Checks:
             keys=tuple(outputs.index(row) for row, _ in item.keys),
             program=program,
             forall=self._walks[number],
-            guard=-1 if item.guard == TRUE else outputs.index(item.guard),
+            guard=guard,
             text=" AND ".join(texts),
+            guard_text="" if guard < 0 else describe(item.guard, self.query),
         )
 
     def _register(self, member: int, node: Op, columns: Columns) -> int:

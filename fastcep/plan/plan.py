@@ -102,6 +102,7 @@ class AbsencePlan:
     forall: tuple[int, ...]
     guard: int = -1
     text: str = ""
+    guard_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

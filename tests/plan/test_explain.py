@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from policy_strategies import policy_cases
 
 import fastcep as fc
-from fastcep.plan import explain, make_plan
+from fastcep.plan import Plan, explain, make_plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.svg import svg
 from fastcep.plan.explain.words import notes, place, shown
@@ -80,7 +80,7 @@ MORE = {  # of a pattern that is more than a SEQ of variables
 INNER = {
     "groups": "name minimum maximum repeated variables",
     "negations": "variable types keys registers kept checks",
-    "absences": "variable after before rounds condition for_all",
+    "absences": "variable after before rounds condition guard for_all",
 }
 
 
@@ -127,6 +127,12 @@ def absences(told: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entries in places for entry in entries]
 
 
+def absence_numbers(plan: Plan) -> list[int]:
+    """The numbers of the checks, in the order of :func:`absences`."""
+    numbers = [n for edge in plan.edges for n in edge.absences]
+    return numbers + [n for state in plan.states for part in (state.accept_absences, state.at_end) for n in part]
+
+
 @given(st.one_of(strategies.cases(), policy_cases()))
 def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     """Every format tells every plan; births, rings and guards are there, with a reason, where the plan has them."""
@@ -147,6 +153,8 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
         assert len(entry["keys"]) == len(edge.probe)
         assert len(entry.get("absences", [])) == len(edge.absences)
         assert entry.get("keeps", False) == (edge.keeps and plan.must_advance)
+    guards = [plan.absences[n].guard >= 0 for n in absence_numbers(plan)]
+    assert [entry["guard"] is not None for entry in absences(told)] == guards
     assert ("opens" in told["windows"]) == (plan.windows is not None)
     assert (told["windows"]["mode"] == "isolated") == (plan.windows is not None and plan.windows.isolated)
     in_order = sorted(plan.negations, key=lambda negation: negation.member)

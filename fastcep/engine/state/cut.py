@@ -3,8 +3,8 @@
 Everything that a start leads to has its start's key (:mod:`fastcep.plan.keyed`), so a part is a choice of starts and of
 buckets. Explicit windows belong to the stream: every part has them.
 
-Invariant (tested): parts of a state put together in any order are that state, but for the numbers of births, of which only
-the order counts.
+Invariant (tested): parts of a state put together in any order are that state, but for the numbers of births, of which
+only the order counts.
 """
 
 from __future__ import annotations

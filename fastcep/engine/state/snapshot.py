@@ -104,6 +104,8 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         queries.append(facts)
         bound += positions
     header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
+    if groups is None:
+        header["foreign_events"] = here.queries.foreign_events
     ring = here.queries.ring
     if ring is not None and bound:
         flags = np.zeros(max(0, ring.tail - ring.head), np.bool_)
@@ -117,7 +119,7 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         writer.add_batches("held", here.schema, held)
         writer.add_batches("late", here.schema, late if groups is None else [])
     texts = writer.texts.number()
-    if len(texts):
+    if texts is not None:
         writer.tables["texts"] = {"text": texts}
     return pack(header, writer.tables)
 
@@ -135,7 +137,8 @@ def _write_query(
 ) -> tuple[dict[str, Any], list[Ints]]:
     """Write what belongs to a query; give its part of the header, and the events that it binds."""
     matcher = item.matcher
-    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers}
+    # Under "shedding" there will be what a load shedder knows of these groups.
+    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers, "shedding": None}
     bound: list[Ints] = []
     if wanted is not None:
         facts["numbers"] = {name: 0 if name in _COUNTS else value for name, value in facts["numbers"].items()}
@@ -200,11 +203,12 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
     codes = Codes(here.strings, tables.get("texts", {}).get("text"))
     matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
-        matcher, words = item.matcher, Words(item.plan, item.matcher)
+        matcher = item.matcher
         numbers, others = matcher.numbers, facts["numbers"]
         prefix = f"{number} "
-        tells = any(prefix + name in tables for name in words.shapes if name != "windows")
+        tells = any(name.startswith(prefix) and name != prefix + "windows" for name in tables)
         if tells or others["blind"] > numbers["blind"]:
+            words = Words(item.plan, matcher)
             part, state = _read_state(tables, prefix, words, codes), matcher.dump()
             if not np.array_equal(state["windows"][:3], part["windows"][:3]):
                 raise SnapshotError("the snapshot has other windows open than the engine; take it again")
@@ -234,6 +238,7 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
         if item.timed is not None:
             name = f"{prefix}timed "
             item.timed.put({key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)})
+    here.queries.foreign_events = header.get("foreign_events", 0)
     if here.queries.ring is not None:
         here.queries.ring.begin(header["position"])
     _put_events(here, tables, codes)

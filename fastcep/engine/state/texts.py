@@ -38,7 +38,9 @@ class Texts:
         self._marks[codes if where is None else codes[where]] = True
 
     def number(self) -> Any:
-        """Write numbers over the codes that count; return the texts, as an Arrow array."""
+        """Write numbers over the codes that count; return the texts, as an Arrow array; None if there are none."""
+        if not self._marks.any():
+            return None
         used = np.flatnonzero(self._marks)
         numbers = np.cumsum(self._marks) - 1
         for codes, where in self._places:

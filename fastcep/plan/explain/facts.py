@@ -46,6 +46,7 @@ def facts(plan: Plan) -> dict[str, Any]:
             "after_match": query.after_match,
             "weight": query.weight,
         },
+        "key": _key(plan),
         "store": _STORE,
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
@@ -81,6 +82,13 @@ def facts(plan: Plan) -> dict[str, Any]:
         **({} if more is None else more.of_query()),
         **_contiguity(plan),
     }
+
+
+def _key(plan: Plan) -> dict[str, Any]:
+    """What the state can be cut by, or why it cannot."""
+    if isinstance(plan.key, str):
+        return {"attributes": None, "why": plan.key}
+    return {"attributes": list(dict.fromkeys(plan.key.attributes)), "why": ""}
 
 
 def _contiguity(plan: Plan) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class Operators:
             "before": [self.names[member] for member in absence.after],
             "rounds": None if absence.group < 0 else "latest" if absence.latest else "all",
             "condition": self._condition(absence) or None,
+            "guard": absence.guard_text or None,
             "for_all": [
                 {"condition": plan.foralls[n].text, "guard": plan.foralls[n].guard_text or None} for n in absence.forall
             ],

@@ -40,12 +40,19 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("window", f"{window['text']}, expiry {window['expiry']}"),
         ("windows", f"{windows['mode']}: {windows['why']}"),
         ("strategy", strategy_text(facts)),
+        ("key", _key_text(facts["key"])),
         ("store", f"{store['kind']} ({store['why']}), one contiguous bucket per key"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
     out += [("per event", entry["expression"]) for entry in facts["per_event"]]
     return out + operator_notes(facts)
+
+
+def _key_text(key: dict[str, Any]) -> str:
+    if key["attributes"] is None:
+        return f"none: {key['why']}"
+    return f"{' = '.join(map(name_text, key['attributes']))} in all variables: the state can be cut into key groups"
 
 
 def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:

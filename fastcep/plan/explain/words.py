@@ -146,6 +146,8 @@ def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
         text += f" before {before}" if before else f" after {after}"
     if entry["rounds"] is not None:
         text += {"all": " in any round", "latest": " in the latest round"}[entry["rounds"]]
+    if entry["guard"] is not None:
+        text += f" if {entry['guard']}"
     conditions = [] if entry["condition"] is None else [entry["condition"]]
     for walk in entry["for_all"]:
         guard = "" if walk["guard"] is None else f"({walk['guard']}) IMPLIES "
