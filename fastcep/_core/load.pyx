@@ -15,7 +15,7 @@ from fastcep._core.dump cimport is_chained
 from fastcep._core.parts cimport enter, leave, set_able
 from fastcep._core.pending cimport new_row, row_at, wait
 from fastcep._core.starts cimport Starts, new_node, start_of
-from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_bucket
+from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
 from fastcep._core.tables cimport State
 from fastcep._core.windows cimport add_window, window_at
 
@@ -56,8 +56,8 @@ cdef _Bounds _bounds(Core* core, dict state, int64_t places):
     wanted = np.arange(-1, places)
 
     def begins(numbers, what, values):
-        _check(numbers.size == 0 or (numbers[0] >= values[0] and numbers[-1] < values[1]), what)
-        _check((numbers[1:] >= numbers[:-1]).all(), what)
+        _check(_is_within(numbers, *values), what)
+        _check((np.diff(numbers) >= 0).all(), what)
         return np.searchsorted(numbers, wanted)
 
     out.starts = begins(state["starts"][0], "starts", (-1, last))
@@ -71,7 +71,7 @@ cdef _Bounds _bounds(Core* core, dict state, int64_t places):
         _check(heads.shape[0] == 2 + core.indexes[<int>number].words, "keys")
         _check(heads.shape[1] == 0 or heads[1].min() > 0, "keys")
         ends = np.concatenate([[0], np.cumsum(heads[1])])
-        _check(ends[-1] == state[f"rows {number}"].shape[1], "rows")
+        _check(ends[len(ends) - 1] == state[f"rows {number}"].shape[1], "rows")
         buckets = begins(heads[0], "keys", (-1, last))
         out.buckets.append(buckets)
         out.rows.append(ends[buckets])
@@ -113,7 +113,7 @@ cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) exce
         heads = state[f"index {i}"][:, bounds.buckets[i][place + 1]:bounds.buckets[i][place + 2]]
         if heads.shape[1] > 0:
             rows = state[f"rows {i}"][:, bounds.rows[i][place + 1]:bounds.rows[i][place + 2]]
-            _load_rows(core, i, heads, _numbered(core, i, rows, start, node))
+            _load_rows(core, i, np.ascontiguousarray(heads), _numbered(core, i, rows, start, node))
     _load_waiting(core, state["waiting"][:, bounds.waiting[place + 1]:bounds.waiting[place + 2]], start, node)
     return 0
 
@@ -144,24 +144,17 @@ cdef int _load_nodes(Core* core, const int64_t[:, :] table, int64_t start, int64
     return 0
 
 
-cdef int _load_rows(Core* core, int number, const int64_t[:, :] heads, const int64_t[:, ::1] rows) except -1:
+cdef int _load_rows(Core* core, int number, const int64_t[:, ::1] heads, const int64_t[:, ::1] rows) except -1:
     cdef Index* index = core.indexes + number
-    cdef int64_t b, row = 0, found = 0
-    cdef int c
-    if expect(index, heads.shape[1]) < 0:
+    cdef int64_t n = heads.shape[1]
+    cdef int done
+    if expect(index, n) < 0:
         raise MemoryError("no memory for the state")
     with nogil:
-        for b in range(heads.shape[1]):
-            for c in range(index.words):
-                core.key[c] = heads[2 + c, b]
-            found = put_bucket(index, core.key, &rows[0, row], rows.shape[1], heads[1, b])
-            if found < 0:
-                break
-            row += heads[1, b]
-    if found == -1:
+        done = put_buckets(index, &heads[1, 0], n, n, &rows[0, 0], rows.shape[1])
+    if done == -1:
         raise MemoryError("no memory for the state")
-    _check(found >= 0, "keys")
-    return 0
+    return _check(done == 0, "keys")
 
 
 cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node):

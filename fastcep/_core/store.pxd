@@ -111,7 +111,8 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil
 cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
 cdef int expect(Index* index, int64_t buckets) noexcept nogil
-cdef int64_t put_bucket(Index* index, const int64_t* key, const int64_t* rows, int64_t step, int64_t n) noexcept nogil
+cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n, const int64_t* rows,
+                     int64_t row_step) noexcept nogil
 cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexcept nogil
 cdef void sweep(Index* index, int64_t first_live) noexcept nogil
 

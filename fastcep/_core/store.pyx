@@ -9,7 +9,7 @@ compaction: when a block is full, when a scan finds most of it dead, and in ``sw
 has not visited yet; the matcher sweeps whenever the bytes doubled, and when the budget is nearly spent.
 """
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
 
@@ -297,32 +297,63 @@ cdef int expect(Index* index, int64_t buckets) noexcept nogil:
     return _reslot(index, slots)
 
 
-cdef int64_t put_bucket(Index* index, const int64_t* key, const int64_t* rows, int64_t step, int64_t n) noexcept nogil:
-    """Make the bucket of a new key with ``n`` rows, whose word ``w`` of row ``r`` is at ``rows[w * step + r]``.
+cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n, const int64_t* rows,
+                     int64_t row_step) noexcept nogil:
+    """Make ``n`` buckets in an index that ``expect`` has made room in.
 
-    Returns its number, -1 without memory, -2 if there is such a key already.
+    ``heads[b]`` says how many rows bucket b has, ``heads[w * step + b]`` word w of its key, from 1 on. Word w of row r of
+    all rows, bucket by bucket, is at ``rows[w * row_step + r]``. Returns -1 without memory, -2 if a key comes twice.
     """
-    cdef int64_t known = index.n_buckets, number = find_or_add(index, key), capacity = FIRST_ROWS, r
-    cdef const int64_t* column
+    cdef int64_t* key = index.scratch
+    cdef uint64_t slots[BLOCK]
+    cdef int64_t b = 0, i, m, count, row = 0
     cdef Bucket* bucket
     cdef int c
-    if number < 0:
-        return -1
-    if number < known:
-        return -2
-    while capacity < n:
-        capacity *= 2
-    bucket = bucket_at(index, number)
-    if _enlarge(index, bucket, <int32_t>capacity) < 0:
-        return -1
-    for c in range(index.fixed):
-        column = rows + c * step
-        for r in range(n):
-            bucket.data[r * index.fixed + c] = column[r]
-    for c in range(index.columns):
-        memcpy(column_of(index, bucket, c), rows + (index.fixed + c) * step, n * sizeof(int64_t))
-    bucket.size = <int32_t>n
-    return number
+    while b < n:
+        m = min(n - b, <int64_t>BLOCK)
+        for i in range(m):  # look them all up before any of them is needed
+            for c in range(index.words):
+                key[c] = heads[(1 + c) * step + b + i]
+            slots[i] = slot_of(index, key, index.words)
+            __builtin_prefetch(index.slots + slots[i], 1)
+        for i in range(m):
+            count = heads[b + i]
+            bucket = bucket_at(index, b + i)
+            memset(bucket, 0, sizeof(Bucket))
+            for c in range(index.words):
+                key_of(bucket)[c] = heads[(1 + c) * step + b + i]
+            index.n_buckets = b + i + 1
+            if not _take_slot(index, slots[i], b + i):
+                return -2
+            if _enlarge(index, bucket, <int32_t>count) < 0:
+                return -1
+            for c in range(index.fixed):
+                _spread(bucket.data + c, index.fixed, rows + c * row_step + row, count)
+            for c in range(index.columns):
+                _spread(column_of(index, bucket, c), 1, rows + (index.fixed + c) * row_step + row, count)
+            bucket.size = <int32_t>count
+            row += count
+        b += m
+    return 0
+
+
+cdef inline bint _take_slot(Index* index, uint64_t slot, int64_t number) noexcept nogil:
+    """Enter a bucket, whose first slot this is; False if there is one of its key."""
+    cdef const int64_t* key = key_of(bucket_at(index, number))
+    if index.words == 0:
+        return number == 0
+    while index.slots[slot] >= 0:
+        if memcmp(key_of(bucket_at(index, index.slots[slot])), key, index.words * sizeof(int64_t)) == 0:
+            return False
+        slot = (slot + 1) & index.slot_mask
+    index.slots[slot] = <int32_t>number
+    return True
+
+
+cdef inline void _spread(int64_t* to, int64_t step, const int64_t* values, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i * step] = values[i]
 
 
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil:
