@@ -130,7 +130,7 @@ class MemoryLimit:
                     item.matcher.drop()
 
     def share_out(self, queries: Queries, shared: int) -> int | None:
-        """Give every query its share as by `divide`, also if it holds more now; returns the share, None for no limit."""
+        """Give every query its share, also if it holds more now; returns it, None for no limit."""
         if self.bytes is None or not len(queries):
             return None
         share = (self.bytes - shared - self._empty) // len(queries)

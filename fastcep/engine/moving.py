@@ -263,8 +263,8 @@ class Moving(Stream):
             )
         if order["arrived"] != own_order["arrived"]:  # what is held back may differ
             raise SnapshotError(
-                f"{order['arrived']:,} events have come to the engine of the snapshot, {own_order['arrived']:,} to this "
-                "one: they must have taken the same events"
+                f"{order['arrived']:,} events have come to the engine of the snapshot, {own_order['arrived']:,} to "
+                "this one: they must have taken the same events"
             )
 
 

@@ -8,14 +8,16 @@ import fastcep as fc
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
 
-SCHEMA = fc.Schema(dict.fromkeys("ABCD", {"ID": "int64", "V": "int64", "F": "float64"}), type="type")
+NUMBERS = {"ID": "int64", "V": "int64", "F": "float64"}
+SCHEMA = fc.Schema(dict.fromkeys("ABCD", NUMBERS), type="type")
 TRIPS = fc.Schema({"BikeTrip": {"bike": "int64", "start": "int64", "end": "int64"}})
 HOT = (
     "PATTERN SEQ(BikeTrip{3,} a[], BikeTrip b) "
     "WHERE a[i+1].bike = a[i].bike AND a[i+1].start = a[i].end AND a[last].bike = b.bike WITHIN 1h"
 )
 END = "WITHIN 8ms"
-TEXTS = fc.Schema(dict.fromkeys("ABC", {"s": "string", "p": "bool", "x": "float64", "n": "int64"}), type="type")
+TYPES = {"s": "string", "p": "bool", "x": "float64", "n": "int64"}
+TEXTS = fc.Schema(dict.fromkeys("ABC", TYPES), type="type")
 NOTHING = "no attribute is equal for all of its variables, negated ones included"
 
 KEYED = {
@@ -58,7 +60,7 @@ NOT_KEYED = {
     f"PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = c.ID AND b[i+1].ID = b[i].ID {END}": NOTHING,
     f"PATTERN SEQ(A+ a[], C c) WHERE a[last].ID = c.ID {END}": NOTHING,
     f"PATTERN SEQ(A+ a[], C c) WHERE a[i].ID = c.ID {END}": "not every step joins by ID",
-    f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",  # b and c come first
+    f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",
     f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A stands for two variables with different keys",
     f"PATTERN SEQ(A a, B b) WHERE a.ID = b.F {END}": "ID = F is not of one type",
     f"PATTERN SEQ(A a, B b) WHERE [ID] {END} AFTER MATCH SKIP PAST LAST": "drops the partial matches of all keys",
@@ -112,5 +114,3 @@ def test_every_index_has_it() -> None:
             assert index.key_texts[word].rpartition(".")[2] in made.key.attributes
         for state, word in zip(made.states, made.key.waiting, strict=True):
             assert (word >= 0) == state.deferred or not made.negations
-
-

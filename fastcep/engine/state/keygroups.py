@@ -2,7 +2,8 @@
 
 The group is the XXH64 (seed 0) of the key, modulo 64: of an int64 or a bool its 8 bytes, little-endian; of a float64
 its 8 bytes, -0.0 as 0.0; of a string its UTF-8 bytes. It is the same in every process, on every machine, in every
-version. A null or NaN joins nothing, but an event may be a match alone: it is in group `NO_KEY`, so that one engine has it.
+version. A null or NaN joins nothing, but an event may be a match alone: it is in group `NO_KEY`, so that one engine has
+it.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def key_group(value: Any) -> int:
     Parameters
     ----------
     value
-        An int, bool, float or str, or a NumPy scalar of these, of the type of the key's attribute: 5 and 5.0 differ. None
-        for a null.
+        An int, bool, float or str, or a NumPy scalar of these, of the type of the key's attribute: 5 and 5.0 differ.
+        None for a null.
 
     Returns
     -------
