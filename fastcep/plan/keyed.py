@@ -152,8 +152,8 @@ def _by_equalities(
                 if one[0] in must and other[0] in must and (one in known or other in known):
                     known |= {one, other}
         reached = dict([start]) if start in known else {}
-        for one, name in sorted(known):
-            reached.setdefault(one, name)
+        for member, name in sorted(known):
+            reached.setdefault(member, name)
         for one, other in (*links, *(link[::-1] for link in links)):
             if one in known:
                 reached.setdefault(*other)
