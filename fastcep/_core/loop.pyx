@@ -61,7 +61,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
-                expire(&core.starts, core.now, position + base + k)
+                expire(&core.starts, core.now, position + base + k, time, position)
             while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
@@ -83,7 +83,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         move_windows(core, time, position, n, n)
     if core.due < core.now and not core.failed:
         decide(core, core.now, False)
-    expire(&core.starts, time[n - 1], position + n - 1)
+    expire(&core.starts, time[n - 1], position + n - 1, time, position)
     if core.starts.keeps:
         collect(core, core.starts.kept, core.starts.first)
     if core.failed:  # what its last event decides has no room

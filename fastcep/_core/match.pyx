@@ -308,7 +308,7 @@ cdef class Matcher:
         with nogil:
             self.core.now = max(time, self.core.now)
             # Of what times out the time is told, which under WITHIN n EVENTS is that of an event that is still to come.
-            expire(&self.core.starts, time, position - self.core.starts.keeps)
+            expire(&self.core.starts, time, position - self.core.starts.keeps, NULL, 0)
             if self.core.starts.keeps:
                 done &= collect_all(&self.core)
             sweep_all(&self.core)

@@ -123,8 +123,12 @@ cdef inline void expire_all(Starts* starts, int64_t time) noexcept nogil:
         drop_first(starts)
 
 
-cdef inline void expire(Starts* starts, int64_t time, int64_t position) noexcept nogil:
-    """Drop the starts that an event of this time and position can no longer join."""
+cdef inline void expire(Starts* starts, int64_t time, int64_t position, const int64_t* times, int64_t base) noexcept nogil:
+    """Drop the starts that an event of this time and position can no longer join.
+
+    ``times`` are those of the batch's events, of which the first has position ``base``; NULL without one.
+    """
+    cdef int64_t slot
     if starts.due < time:
         while starts.first < starts.next and last_time(starts, starts.time[starts.first & starts.mask]) < time:
             drop_first(starts)
@@ -133,6 +137,7 @@ cdef inline void expire(Starts* starts, int64_t time, int64_t position) noexcept
             starts.due = last_time(starts, starts.time[starts.first & starts.mask])
     elif starts.kind == EVENTS:
         while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= starts.span:
-            if starts.keeps:
-                starts.time[starts.first & starts.mask] = time  # that of the event which pushed it out
+            slot = starts.first & starts.mask
+            if starts.keeps and times != NULL:  # the time of the event which pushed it out
+                starts.time[slot] = times[starts.position[slot] + starts.span - base]
             drop_first(starts)

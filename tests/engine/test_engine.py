@@ -385,7 +385,7 @@ def test_metrics_of_a_hand_example() -> None:
     assert set(state) == {
         "events", "relevant_events", "matches", "matches_by_query", "rows_visited", "rows_created",
         "live_partial_matches", "peak_partial_matches", "stored_rows", "negated_events", "waiting_matches",
-        "timed_out_waiting", "open_windows", "keys", "strings", "arithmetic_nulls", "function_errors",
+        "timed_out_waiting", "foreign_events", "open_windows", "keys", "strings", "arithmetic_nulls", "function_errors",
         "watermark", "held_events", "late_events", "late_waiting", "memory_bytes", "kernels",
         "memory_limit", "memory_by_query", "dropped_partial_matches", "bytes_per_key", "bytes_per_row",
         "bytes_per_event", "queries",

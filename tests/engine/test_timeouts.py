@@ -59,6 +59,17 @@ def test_by_the_watermark() -> None:
     assert told(engine) == ["q@10 a=0 for b"]  # skip till any match: it could have met another b
 
 
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_events_that_nothing_may_bind_push_out_too(size: int) -> None:
+    """Of WITHIN n EVENTS the time is that of the event which pushed it out, whatever its type."""
+    engine = fc.Engine(query("PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.k > 0 WITHIN 2 EVENTS"), timed_out=True)
+    words = "A1 C1 C1 A2 A0 C1".split()
+    for at in range(0, len(words), size):
+        engine.process(events(" ".join(words[at : at + size]), start=10 * at, step=10))
+    engine.flush()
+    assert told(engine) == ["q@20 a=0 for b", "q@50 a=3 for b"]
+
+
 def test_at_the_end() -> None:
     """The end of the stream ends all windows; a stream that broke off does not."""
     for complete, rows in ((True, ["q@10 a=0 for b"]), (False, [])):
