@@ -87,7 +87,7 @@ def assert_unmoved(
         if engine._timed_out:
             assert_equal(engine.timed_out(), fleet.call("timed_out"), len(fleet.engines), f"timed_out, {how}")
         if not fleet.cut:
-            assert engine.late().equals(fleet.engines[0].late()), how
+            assert_equal(engine.late(), fleet.engines[0].late(), 1, f"late, {how}")
             own, moved = engine.metrics(), fleet.engines[0].metrics()
             differing = {name: (own[name], moved[name]) for name in COUNTERS if own[name] != moved[name]}
             assert not differing, f"{differing}, {name}, {how}"

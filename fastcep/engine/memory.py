@@ -121,19 +121,24 @@ class MemoryLimit:
 
         ``position`` is that of the next event.
         """
-        if self.bytes is None or not len(queries):
-            return
-        share = (self.bytes - shared - self._empty) // len(queries)
+        share = self.share_out(queries, shared)
         for item in queries:
-            matcher = item.matcher
-            matcher.set_limit(item.empty + share - (item.nbytes - matcher.nbytes))
-            if item.windows is not None:
-                item.windows.set_limit(item.empty + share)
-            if item.nbytes > item.empty + share:
-                if matcher.live:
+            if share is not None and item.nbytes > item.empty + share:
+                if item.matcher.live:
                     self._give_way(item, position)
                 else:
-                    matcher.drop()
+                    item.matcher.drop()
+
+    def share_out(self, queries: Queries, shared: int) -> int | None:
+        """Give every query its share, also if it holds more now; returns it, None for no limit."""
+        if self.bytes is None or not len(queries):
+            return None
+        share = (self.bytes - shared - self._empty) // len(queries)
+        for item in queries:
+            item.matcher.set_limit(item.empty + share - (item.nbytes - item.matcher.nbytes))
+            if item.windows is not None:
+                item.windows.set_limit(item.empty + share)
+        return share
 
     def _give_way(self, item: Running, position: int) -> None:
         self.faults.gave_up(item.name, position, item.matcher.live, limited=True)

@@ -17,7 +17,7 @@ from fastcep.engine.state.keygroups import GROUPS, check_groups
 from fastcep.engine.state.snapshot import Here, layout, merged, put, snapshot, without
 from fastcep.engine.stream import Stream
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
-from fastcep.events.units import format_time
+from fastcep.events.units import INT64_MIN, format_time
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import Document, ast, document_text, parse_document
 
@@ -119,6 +119,7 @@ class Moving(Stream):
             if own:
                 raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
             self._check_place(header)
+            self._memory.share_out(self._queries, self._shared())
             matchers = merged(here, header, tables)
             owned = frozenset(self.groups).union(groups)
             self._queries.exchange(matchers, None if len(owned) == GROUPS else owned)
@@ -158,6 +159,7 @@ class Moving(Stream):
         with engine._alone():
             engine._memory.divide(engine._queries, engine._shared(), engine._position)
             owned = None if groups is None else frozenset(groups)
+            engine._memory.share_out(engine._queries, engine._shared())
             engine._queries.exchange(put(engine._here(), header, tables), owned)
         return engine
 
@@ -251,10 +253,18 @@ class Moving(Stream):
                     "same event of the same stream; an engine takes events of groups that it has not, and ignores them"
                 )
         order = header.get("order")
-        if self._reorder is not None and order is not None and order["watermark"] != self._reorder.watermark:
+        if self._reorder is None or order is None:
+            return
+        own_order = self._reorder.parts()[0]
+        if order["watermark"] != own_order["watermark"]:
             raise SnapshotError(
                 f"the snapshot has the watermark {_moment(order['watermark'])}, the engine "
-                f"{_moment(self._reorder.watermark)}: they must have taken the same events"
+                f"{_moment(own_order['watermark'])}: they must have taken the same events"
+            )
+        if order["arrived"] != own_order["arrived"]:  # what is held back may differ
+            raise SnapshotError(
+                f"{order['arrived']:,} events have come to the engine of the snapshot, {own_order['arrived']:,} to "
+                "this one: they must have taken the same events"
             )
 
 
@@ -274,7 +284,7 @@ def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any
 
 
 def _moment(time: int | None) -> str:
-    return "no time yet" if time is None else format_time(time)
+    return "no time yet" if time is None or time == INT64_MIN else format_time(time)
 
 
 def _some(groups: Iterable[int]) -> str:

@@ -95,10 +95,11 @@ class Checks:
             yield from ((here.state, row) for row, _ in here.check.keys)
             yield from ((here.state, part) for condition in here.check.conditions for part in _row_parts(condition))
 
-    def key_words(self, state: int, outputs: Sequence[Op]) -> list[tuple[int, Op]]:
-        """What the checks at a state's end join by: outputs, and what of the negated event equals them."""
+    def key_words(self, state: int, outputs: Sequence[Op]) -> list[tuple[int, Op, Op]]:
+        """What the checks at a state's end join by: outputs, what they hold, what of the negated event equals it."""
         found = [self._absences[number].check for number in self.absent_at_end.get(state, ())]
-        return [(outputs.index(row), event) for item in found if isinstance(item, Absence) for row, event in item.keys]
+        pairs = [pair for item in found if isinstance(item, Absence) for pair in item.keys]
+        return [(outputs.index(row), row, event) for row, event in pairs]
 
     @property
     def stores(self) -> Sequence[tuple[int, tuple[Op, ...]]]:

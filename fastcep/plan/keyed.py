@@ -20,6 +20,8 @@ __all__ = ["KeyWords", "find_key"]
 
 Pair = tuple[Op, Op]
 Attributes = tuple[str, ...]  # per variable, negated ones too
+#: Quantities (:mod:`fastcep.plan.rewrite`) that are the attribute of an event.
+_OF_ONE = ("first", "last", "at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,12 @@ class KeyWords:
     negations
         Per negated variable's store its member and its keys.
     waiting
-        Per state whose matches wait the equalities of the checks at their end, each with the output that holds it.
+        Per state whose matches wait the equalities of the checks at their end, each behind the output that holds it.
     """
 
     indexes: Sequence[Sequence[Sequence[Pair]]]
     negations: Sequence[tuple[int, Sequence[Op]]]
-    waiting: Mapping[int, Sequence[tuple[int, Op]]]
+    waiting: Mapping[int, Sequence[tuple[int, Op, Op]]]
 
 
 def find_key(query: ast.Query, places: Automaton, translate: Translator, words: KeyWords) -> KeyPlan | str:
@@ -69,17 +71,20 @@ def _place(
             if columns.setdefault(kind, column) != column:
                 return f"an event of type {kind} stands for two variables with different keys"
 
-    def is_key(event: Op, leaf: str) -> bool:
-        inner = event.args[0] if event.name == "key_f" else event
-        return inner.name == leaf and inner.data[1] == attributes[inner.data[0]]
+    def is_key(value: Op) -> bool:
+        inner = value.args[0] if value.name == "key_f" else value
+        if inner.name == "q":
+            kind, member, _, name = inner.data
+            return {name} == set(attributes) if kind == "part" else kind in _OF_ONE and name == attributes[member]
+        return inner.name in ("event", "neg") and inner.data[1] == attributes[inner.data[0]]
 
-    def word(pairs: Iterable[Op], leaf: str) -> int:
-        return next((number for number, event in enumerate(pairs) if is_key(event, leaf)), -1)
+    def joint(pairs: Sequence[Pair]) -> set[int]:
+        """Which words of the pairs are the key on both sides: equal to one of them is not enough, `a.v = c.k`."""
+        return {number for number, pair in enumerate(pairs) if all(map(is_key, pair))}
 
-    indexes = [max((word((event for _, event in pairs), "event") for pairs in edges), default=-1)
-               for edges in words.indexes]  # fmt: skip
-    negations = [word(keys, "neg") for _, keys in words.negations]
-    waiting = {state: next((output for output, event in pairs if is_key(event, "neg")), -1)
+    indexes = [min(set.intersection(*map(joint, edges)), default=-1) for edges in words.indexes]
+    negations = [next((word for word, own in enumerate(keys) if is_key(own)), -1) for _, keys in words.negations]
+    waiting = {state: next((output for output, *pair in pairs if all(map(is_key, pair))), -1)
                for state, pairs in words.waiting.items()}  # fmt: skip
     if -1 in (*indexes, *negations, *waiting.values()):
         return f"not every step joins by {_named(attributes)}"
@@ -146,7 +151,9 @@ def _by_equalities(
             for one, other in links:
                 if one[0] in must and other[0] in must and (one in known or other in known):
                     known |= {one, other}
-        reached = dict(sorted(known))
+        reached = dict([start]) if start in known else {}
+        for member, name in sorted(known):
+            reached.setdefault(member, name)
         for one, other in (*links, *(link[::-1] for link in links)):
             if one in known:
                 reached.setdefault(*other)

@@ -108,7 +108,7 @@ def _schema(stream: Branch | None, events: list[Branch], source: Source) -> Sche
         if name in types:
             raise source.error(f"event type '{name}' is declared twice; keep one", span_of(name_token))
         if code is not None:
-            codes[name] = integer(code, source) * (1 if sign is None else -1)  # type: ignore[arg-type]
+            codes[name] = integer(code, source, 1 if sign is None else -1)  # type: ignore[arg-type]
         types[name], sources[name] = _attributes(name, declarations, source)
         # One type at a time, so that an error can point at the statement.
         _build(source, span_of(event), {name: types[name]}, sources={name: sources[name]}, header=True, time=0)

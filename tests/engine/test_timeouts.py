@@ -63,7 +63,7 @@ def test_by_the_watermark() -> None:
 def test_events_that_nothing_may_bind_push_out_too(size: int) -> None:
     """Of WITHIN n EVENTS the time is that of the event which pushed it out, whatever its type."""
     engine = fc.Engine(query("PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.k > 0 WITHIN 2 EVENTS"), timed_out=True)
-    words = "A1 C1 C1 A2 A0 C1".split()
+    words = ["A1", "C1", "C1", "A2", "A0", "C1"]
     for at in range(0, len(words), size):
         engine.process(events(" ".join(words[at : at + size]), start=10 * at, step=10))
     engine.flush()

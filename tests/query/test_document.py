@@ -60,6 +60,22 @@ def test_codes_numbers_and_options() -> None:
     assert parse_document(document_text(document)) == document
 
 
+def test_negative_codes() -> None:
+    """A code may be any int64, as the schema takes it; so a snapshot, which holds the document, can hold it."""
+    codes = {"Down": -3, "Up": 3, "Lowest": -(2**63), "Highest": 2**63 - 1}
+    document = parse_document(
+        "STREAM TYPE 't'\n"
+        "EVENT Down = -3 (x int64)\n"
+        f"EVENT Up = 3 () EVENT Lowest = {-(2**63)} () EVENT Highest = {2**63 - 1} ()\n"
+        "QUERY q PATTERN SEQ(Down a, Up b) WHERE a.x = -3 WITHIN 1ms"
+    )
+    assert document.schema == Schema({"Down": {"x": "int64"}, "Up": {}, "Lowest": {}, "Highest": {}}, type="t",
+                                     codes=codes)  # fmt: skip
+    text = document_text(document)
+    assert "EVENT Down = -3 (" in text
+    assert parse_document(text) == document
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples(path: Path) -> None:
     document = parse_file(path)
@@ -90,6 +106,8 @@ Q = " QUERY q PATTERN SEQ(A a) WITHIN 1ms"
         ("EVENT A () EVENT B ()" + Q, "add TYPE 'column'", "EVENT A ()"),
         ("STREAM TYPE 't' EVENT A = 1 () EVENT B ()" + Q, "B has no code", "B"),
         ("STREAM TYPE 't' EVENT A = 1 () EVENT B = 1 ()" + Q, "same code 1", "STREAM TYPE 't'"),
+        ("STREAM TYPE 't' EVENT A = -1 () EVENT B = -1 ()" + Q, "same code -1", "STREAM TYPE 't'"),
+        ("STREAM TYPE 't' EVENT A = - ()" + Q, "unexpected '('; expected a whole number", "("),
         ("EVENT A = 1 ()" + Q, "codes need the column", "EVENT A = 1 ()"),
         ("EVENT A (x int)" + Q, "unknown type 'int' of A.x; did you mean 'int64'?", "int"),
         ("EVENT A (x int64, x bool)" + Q, "declares 'x' twice", "x"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.keygroups import GROUPS
+from fastcep.engine.state.keygroups import GROUPS, NO_KEY
 from fastcep.engine.state.words import HEAD, State, Words
 from fastcep.plan.plan import KeyPlan
 
@@ -45,11 +45,12 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
         if number < len(key.indexes):
             starts[state[f"rows {number}"][0]] = np.repeat(buckets[-1], heads[1])
     waiting = state["waiting"]
-    own = np.zeros(waiting.shape[1], np.int64)
+    own = np.full(waiting.shape[1], NO_KEY, np.int64)
     for at, output in enumerate(key.waiting):
-        here = np.flatnonzero(waiting[HEAD + 1] == at)
+        word = words.output(output)
+        here = np.flatnonzero((waiting[HEAD + 1] == at) & (waiting[word + 1] == 0))
         if len(here):
-            own[here] = group(waiting[words.output(output)][here])
+            own[here] = group(waiting[word][here])
     starts[waiting[HEAD]] = own
     partitions = np.empty(0, np.int64)
     if words.plan.partition is not None:

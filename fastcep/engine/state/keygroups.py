@@ -2,7 +2,8 @@
 
 The group is the XXH64 (seed 0) of the key, modulo 64: of an int64 or a bool its 8 bytes, little-endian; of a float64
 its 8 bytes, -0.0 as 0.0; of a string its UTF-8 bytes. It is the same in every process, on every machine, in every
-version.
+version. A null or NaN joins nothing, but an event may be a match alone: it is in group `NO_KEY`, so that one engine has
+it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from xxhash import xxh64_intdigest
 
 from fastcep.errors import ValidationError
 
-__all__ = ["GROUPS", "check_groups", "group_of_texts", "group_of_words", "key_group"]
+__all__ = ["GROUPS", "NO_KEY", "check_groups", "group_of_texts", "group_of_words", "key_group"]
 
 GROUPS = 64
+NO_KEY = 0  #: the group of events whose key is null or NaN
 
 _MASK = np.uint64(GROUPS - 1)
 _BLOCK = 1 << 14  # words hashed at once: they stay in the cache from one step to the next
@@ -39,7 +41,7 @@ def group_of_words(words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     Parameters
     ----------
     words
-        int64[n]: numbers, bools as 0 and 1, or the bits of float64 (without -0.0).
+        int64[n]: numbers, bools as 0 and 1, or the bits of float64 (without -0.0 and NaN).
 
     Returns
     -------
@@ -93,6 +95,7 @@ def key_group(value: Any) -> int:
     ----------
     value
         An int, bool, float or str, or a NumPy scalar of these, of the type of the key's attribute: 5 and 5.0 differ.
+        None for a null.
 
     Returns
     -------
@@ -109,6 +112,8 @@ def key_group(value: Any) -> int:
     >>> key_group(5), key_group(5.0), key_group("five")
     (61, 36, 57)
     """
+    if value is None or value != value:
+        return NO_KEY
     try:
         if isinstance(value, str):
             data = value.encode()

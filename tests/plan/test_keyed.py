@@ -1,0 +1,116 @@
+"""By which attribute the state of a query can be cut, and why others cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+import fastcep as fc
+from fastcep.plan import Plan, make_plan
+from fastcep.plan.plan import KeyPlan
+
+NUMBERS = {"ID": "int64", "V": "int64", "F": "float64"}
+SCHEMA = fc.Schema(dict.fromkeys("ABCD", NUMBERS), type="type")
+TRIPS = fc.Schema({"BikeTrip": {"bike": "int64", "start": "int64", "end": "int64"}})
+HOT = (
+    "PATTERN SEQ(BikeTrip{3,} a[], BikeTrip b) "
+    "WHERE a[i+1].bike = a[i].bike AND a[i+1].start = a[i].end AND a[last].bike = b.bike WITHIN 1h"
+)
+END = "WITHIN 8ms"
+TYPES = {"s": "string", "p": "bool", "x": "float64", "n": "int64"}
+TEXTS = fc.Schema(dict.fromkeys("ABC", TYPES), type="type")
+NOTHING = "no attribute is equal for all of its variables, negated ones included"
+
+KEYED = {
+    f"PATTERN SEQ(A a) WHERE [ID] {END}": "ID",
+    f"PATTERN SEQ(A a, NEG B b, C c) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, NEG B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B b, NEG C c) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, NEG B b) WHERE a.F = b.F {END}": "F F",
+    f"PATTERN PERIODIC(A a, 2ms, C c) WHERE [ID] {END}": "ID ID",
+    f"PATTERN APERIODIC(A a, B b, C c) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B? b, C c) WHERE a.ID = b.ID AND a.ID = c.ID {END}": "ID ID ID",
+    f"PATTERN AND(A a, B b, C c) WHERE [F] {END}": "F F F",
+    f"PATTERN SEQ(A a, OR(B b, C c)) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, (SEQ(B b, C c))+ g[]) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] {END} STRATEGY skip_till_next": "ID ID ID",
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = b[i].ID AND a.ID = c.ID {END}": "ID ID ID",
+    f"PATTERN SEQ(A+ a[], C c) WHERE a[i+1].ID = a[i].ID AND a[last].ID = c.ID {END}": "ID ID",
+    f"PATTERN SEQ(A a, B b) WHERE a.ID = b.V {END}": "ID V",
+    f"PATTERN SEQ(A a, B b) WHERE a.ID = b.V AND a.ID = b.ID {END}": "ID ID",
+    f"PATTERN SEQ(A a, C c) WHERE [ID] AND a.V = c.ID {END}": "ID ID",
+    f"PATTERN SEQ(A a, NEG C c) WHERE [ID] AND a.V = c.ID {END}": "ID ID",
+    f"PATTERN SEQ(A a, B b) WHERE [V, ID] {END}": "V V",
+    f"PATTERN SEQ(A a, B b) {END} PARTITION BY ID": "ID ID",
+    f"PATTERN SEQ(A a, B b) {END} PARTITION BY V, ID": "V V",
+    f"PATTERN SEQ(A a, B b) WHERE [ID] {END} CONSUME consumed": "ID ID",
+    "PATTERN SEQ(A a, B b) WHERE [ID] WINDOW OPEN ON C w CLOSE AFTER 9ms": "ID ID",
+    f"PATTERN ANY(2, A a, B b, C c) WHERE [ID] {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND b.ID = c.ID AND a.V = 10 AND c.V = a.V {END}": "ID ID ID",
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = b[i].ID AND a.ID = c.ID AND b[i].V = a.V {END}": "ID ID ID",
+}
+
+NOT_KEYED = {
+    f"PATTERN SEQ(A a, B b) {END}": NOTHING,
+    f"PATTERN SEQ(A a, B b) WHERE a.ID < b.ID {END}": NOTHING,
+    f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID OR a.V = b.V {END}": NOTHING,
+    f"PATTERN SEQ(A a, B b) WHERE a.ID + 1 = b.ID {END}": NOTHING,
+    f"PATTERN SEQ(A a, NEG B b, C c) WHERE a.ID = c.ID {END}": NOTHING,
+    f"PATTERN SEQ(A a, B? b, C c) WHERE a.ID = b.ID AND b.ID = c.ID {END}": NOTHING,
+    f"PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = c.ID AND b[i+1].ID = b[i].ID {END}": NOTHING,
+    f"PATTERN SEQ(A+ a[], C c) WHERE a[last].ID = c.ID {END}": NOTHING,
+    f"PATTERN SEQ(A+ a[], C c) WHERE a[i].ID = c.ID {END}": "not every step joins by ID",
+    f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",
+    f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A stands for two variables with different keys",
+    f"PATTERN SEQ(A a, B b) WHERE a.ID = b.F {END}": "ID = F is not of one type",
+    f"PATTERN SEQ(A a, B b) WHERE [ID] {END} AFTER MATCH SKIP PAST LAST": "drops the partial matches of all keys",
+    "PATTERN SEQ(A a, B b) WHERE [ID] WINDOW OPEN ON C w CLOSE AFTER 3 EVENTS LIMIT 2 PER WINDOW": "LIMIT counts",
+}
+
+
+def plan(text: str, schema: fc.Schema = SCHEMA) -> Plan:
+    return make_plan(fc.parse(text, schema))
+
+
+@pytest.mark.parametrize("text", KEYED)
+def test_keyed(text: str) -> None:
+    key = plan(text).key
+    assert isinstance(key, KeyPlan), key
+    assert " ".join(key.attributes) == KEYED[text]
+
+
+@pytest.mark.parametrize("text", NOT_KEYED)
+def test_not_keyed(text: str) -> None:
+    key = plan(text).key
+    assert isinstance(key, str)
+    assert NOT_KEYED[text] in key
+
+
+def test_trips() -> None:
+    assert getattr(plan(HOT, TRIPS).key, "attributes", None) == ("bike", "bike")
+
+
+@pytest.mark.parametrize(("attribute", "dtype"), [("s", "s"), ("x", "f"), ("n", "i"), ("p", "b")])
+def test_types_of_keys(attribute: str, dtype: str) -> None:
+    key = plan(f"PATTERN SEQ(A a, C b) WHERE [{attribute}] WITHIN 8ns", TEXTS).key
+    assert isinstance(key, KeyPlan)
+    assert (key.dtype, key.columns[0], key.columns[1]) == (dtype, key.columns[2], -1)
+
+
+def test_where_the_key_stands() -> None:
+    """Of an index that is searched by more, the word that is the key on both sides."""
+    made = plan(f"PATTERN SEQ(A a, C c) WHERE [ID] AND a.V = c.ID {END}")
+    assert isinstance(made.key, KeyPlan)
+    assert (made.indexes[0].key_texts, made.key.indexes) == (("a.V", "partition.ID"), (1,))
+
+
+def test_every_index_has_it() -> None:
+    for text in KEYED:
+        made = plan(text)
+        assert isinstance(made.key, KeyPlan)
+        assert len(made.key.indexes) == len(made.indexes)
+        assert len(made.key.negations) == len(made.negations)
+        for index, word in zip(made.indexes, made.key.indexes, strict=True):
+            assert index.key_texts[word].rpartition(".")[2] in made.key.attributes
+        for state, word in zip(made.states, made.key.waiting, strict=True):
+            assert (word >= 0) == state.deferred or not made.negations
