@@ -27,6 +27,9 @@ __all__ = ["Moving"]
 #: What the header of a snapshot of an engine has.
 _NEEDED = {"identity", "text", "options", "groups", "position", "time", "sequence", "queries"}
 
+#: Options in which engines that exchange key groups must agree; limits may differ.
+_ALIKE = ("attributes", "allowed_lateness", "timed_out")
+
 
 class Moving(Stream):
     """A stream whose state can be stored, restored, and moved by key groups."""
@@ -196,7 +199,7 @@ class Moving(Stream):
         if self._told is None or self._told[0] is not running:
             text = document_text(Document(self._schema, tuple(item.query for item in running)))
             plans = [item.plan for item in running]
-            identity = xxh3_128_hexdigest(f"{text}{layout(plans)}{sorted(self._options.items())}".encode())
+            identity = xxh3_128_hexdigest(f"{text}{layout(plans)}".encode())
             self._told = running, {"text": text, "options": self._options, "identity": identity}
         return self._told[1]
 
@@ -225,18 +228,17 @@ class Moving(Stream):
             )
 
     def _check_same(self, header: dict[str, Any]) -> None:
-        """Refuse a snapshot of other queries, or of an engine made otherwise."""
-        about = self._about()
+        """Refuse a snapshot of other queries, or of an engine that takes its events or windows otherwise."""
+        about, theirs = self._about(), header["options"]
+        for name in _ALIKE:
+            if theirs.get(name) != about["options"][name]:
+                raise SnapshotError(
+                    f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected "
+                    f"{about['options'][name]!r} as here"
+                )
         if header["identity"] == about["identity"]:
             return
-        text = header["text"]
-        _check_queries(text, [item.query for item in self._queries])
-        if header["options"] != about["options"]:
-            theirs, own = header["options"], about["options"]
-            name = next(name for name in {**own, **theirs} if own.get(name) != theirs.get(name))
-            raise SnapshotError(
-                f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected {own.get(name)!r} as here"
-            )
+        _check_queries(header["text"], [item.query for item in self._queries])
         raise SnapshotError(
             "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with that "
             "version, or begin it again"

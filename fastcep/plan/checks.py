@@ -157,8 +157,9 @@ class Checks:
         if store not in self._stores:
             self._stores.append(store)
         texts = [f"{describe(row, self.query)} = {describe(event, self.query)}" for row, event in item.keys]
-        texts += [f"({describe(part, self.query)})" if part.name == "or" and len(item.conditions) + len(texts) > 1
-                  else describe(part, self.query) for part in item.conditions]  # fmt: skip
+        alone = len(item.conditions) + len(texts) == 1
+        texts += [describe(part, self.query) if alone or part.name not in ("or", "guard")
+                  else f"({describe(part, self.query)})" for part in item.conditions]  # fmt: skip
         texts += [f"for all i: {describe(walk.condition, self.query)}" for walk in item.walks]
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         return AbsencePlan(

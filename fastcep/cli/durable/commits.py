@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastcep.cli.durable.record import Part, Record
 from fastcep.cli.durable.segments import Segments
-from fastcep.cli.durable.state import snapshot
 
 if TYPE_CHECKING:
     from fastcep.cli.durable.folder import Folder
@@ -97,7 +96,7 @@ class Commits:
         self.matches.cut()
         if self.late is not None:
             self.late.cut()
-        state = None if finished else self._folder.write(f"state-{number}.fcs", snapshot(taker.engine))
+        state = None if finished else self._folder.write(f"state-{number}.fcs", taker.engine.snapshot())
         late = () if self.late is None else self.late.parts
         record = Record(
             number, self._settings, taker.rows, taker.digest, state, self.matches.parts, late, bad_rows, finished, {},

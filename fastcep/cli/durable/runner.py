@@ -13,11 +13,11 @@ from fastcep.cli.durable.digest import Digest
 from fastcep.cli.durable.folder import BAD_ROWS, SCRATCH, Folder
 from fastcep.cli.durable.progress import Rest, Taker
 from fastcep.cli.durable.settings import check_settings, make_settings
-from fastcep.cli.durable.state import new_engine, restore
 from fastcep.cli.inputs import each
 from fastcep.cli.late import LateEvents
 from fastcep.cli.sink import Sink
 from fastcep.cli.summary import Summary
+from fastcep.engine import Engine
 from fastcep.errors import FastcepError
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class _Run:
         self._folder, self._before, self._shown = folder, before, shown
         self._start = perf_counter()
         if before is None or before.state is None:
-            self._engine, self._summary = new_engine(job.queries, job.engine), job.summary()
+            self._engine, self._summary = Engine(job.queries, **job.engine), job.summary()
         else:
             shown.tell(f"going on behind row {before.rows:,}, from commit {before.number} in '{folder.path}'")
-            self._engine = restore(folder.file(before.state.name).read_bytes(), job.queries)
+            self._engine = Engine.restore(folder.file(before.state.name).read_bytes(), job.queries)
             self._summary = Summary(**before.summary)
             shown.begin(self._summary.events)
         self._earlier = self._summary.seconds

@@ -144,7 +144,7 @@ OF_OTHERS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "name": (lambda: renamed().extract([1]), ("other queries", "p", "q")),
     "one more": (lambda: two().extract([1]), ("other queries", "lines")),
     "schema": (lambda: running(schema=OTHER).extract([1]), ("schema",)),
-    "options": (lambda: running(late_limit=7).extract([1]), ("late_limit=7", "expected 1000000")),
+    "options": (lambda: running(timed_out=True).extract([1]), ("timed_out=True", "expected False")),
     "lateness": (lambda: running(allowed_lateness="5ns").extract([1]), ("allowed_lateness='5ns'", "expected None")),
 }
 ELSEWHERE: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
