@@ -134,6 +134,7 @@ class Moving(Stream):
         queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
         *,
         clock: Callable[[], int] = monotonic_ns,
+        memory_limit: str | int | None = "same",
     ) -> Self:
         """Make an engine that goes on where a snapshot was taken.
 
@@ -145,6 +146,8 @@ class Moving(Stream):
             Its queries, which are in the snapshot too; if they are given they must be those.
         clock
             As for the engine that it was taken of; other options are in the snapshot.
+        memory_limit
+            As for an engine; ``"same"`` is what it was.
 
         Raises
         ------
@@ -155,20 +158,20 @@ class Moving(Stream):
             A query would need more than its share.
         """
         header, tables = _read(snapshot)
-        engine = cls._made(header, queries, clock)
+        limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
+        engine = cls._made(header, queries, {"clock": clock, **limit})
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
         with engine._alone():
-            engine._memory.divide(engine._queries, engine._shared(), engine._position)
             owned = None if groups is None else frozenset(groups)
             engine._memory.share_out(engine._queries, engine._shared())
             engine._queries.exchange(put(engine._here(), header, tables), owned)
         return engine
 
     @classmethod
-    def _made(cls, header: dict[str, Any], queries: Any, clock: Callable[[], int]) -> Self:
-        """An engine like that of a snapshot, at the begin of the stream."""
+    def _made(cls, header: dict[str, Any], queries: Any, own: dict[str, Any]) -> Self:
+        """An engine like that of a snapshot, but for its own options, at the begin of the stream."""
         options = header["options"]
         try:
             if queries is None:
@@ -179,7 +182,7 @@ class Moving(Stream):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its user has been warned
                 engine: Any = cls
-                return engine(list(built), clock=clock, **options)  # type: ignore[no-any-return]
+                return engine(list(built), **{**options, **own})  # type: ignore[no-any-return]
         except SnapshotError:
             raise
         except FastcepError as error:

@@ -102,7 +102,7 @@ def test_a_row_that_cannot_be_taken_is_mended_and_the_run_goes_on(folder: Path, 
     assert not Path("durable.csv").exists(), "an output appears whole"
     if "--sort" not in more:
         assert record()["rows"] == row
-        assert f"committed up to row {row}; start the same command again to go on" in first.stderr
+        assert f"committed up to row {row}; start the command again to go on" in first.stderr
         before = files()
         second = start(*durable)  # nothing was mended
         assert second.exit_code == 2 and "'wrong'" in second.stderr

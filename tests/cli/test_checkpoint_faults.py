@@ -223,12 +223,15 @@ def test_the_memory_limit(warm: Warm) -> None:
     limited = [*RUN, "--memory-limit", "100KiB", "--checkpoint", "limited", "--output", "m.csv"]
     warm.run(*limited, code=2)
     assert "over --memory-limit 102,400 bytes: " in told(warm) and "are kept" not in told(warm)
-    assert "committed up to row 500; with other options a run begins anew, with another --checkpoint" in told(warm)
+    assert "committed up to row 500; start the command again, with a larger --memory-limit if that" in told(warm)
     record = json.loads((warm.folder / "limited" / "checkpoint.json").read_text())
     assert 0 < record["rows"] < 3000 and not record["finished"]
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     warm.run(*limited, code=2)
     assert json.loads((warm.folder / "limited" / "checkpoint.json").read_text()) == record
+    limited[limited.index("100KiB")] = "100MiB"
+    warm.run(*limited)
+    assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])

@@ -89,7 +89,9 @@ class _Run:
             self._engine, self._summary = Engine(job.queries, **job.engine), job.summary()
         else:
             shown.tell(f"going on behind row {before.rows:,}, from commit {before.number} in '{folder.path}'")
-            self._engine = Engine.restore(folder.file(before.state.name).read_bytes(), job.queries)
+            self._engine = Engine.restore(
+                folder.file(before.state.name).read_bytes(), job.queries, memory_limit=job.engine["memory_limit"]
+            )
             self._summary = Summary(**before.summary)
             shown.begin(self._summary.events)
         self._earlier = self._summary.seconds
@@ -133,13 +135,9 @@ class _Run:
                 self._commit(taker)
             if not self._commits.rows:
                 error.add_note("nothing is committed yet")
-            elif taker.sound:
-                error.add_note(f"committed up to row {self._commits.rows:,}; start the same command again to go on")
             else:
-                error.add_note(
-                    f"committed up to row {self._commits.rows:,}; with other options a run begins anew, with another "
-                    "--checkpoint folder"
-                )
+                more = "" if taker.sound else ", with a larger --memory-limit if that is what it lacks,"
+                error.add_note(f"committed up to row {self._commits.rows:,}; start the command again{more} to go on")
             raise
 
     def _commit(self, taker: Taker, **end: Any) -> Record:

@@ -33,7 +33,6 @@ def make_settings(job: Job) -> dict[str, Any]:
         "--sort": inputs.sort,
         "--bad-rows": inputs.bad_rows is not None,
         "--attributes": engine["attributes"],
-        "--memory-limit": engine["memory_limit"],
         "--allowed-lateness": engine["allowed_lateness"],
         "--late": job.lateness.output is not None,
     }

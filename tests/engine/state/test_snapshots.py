@@ -426,12 +426,16 @@ def test_a_restored_engine_keeps_to_its_limit() -> None:
             assert engine.metrics()["memory_bytes"] <= 4 * needed
 
 
-def test_a_snapshot_that_never_fits() -> None:
-    """The limit is part of the snapshot; an engine that held more than it, by no fault of its own, cannot be made."""
-    header, tables = unpack(full(None).snapshot())
-    limited, _ = unpack(fc.Engine(query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1h"), memory_limit=60_000).snapshot())
-    data = pack(header | {name: limited[name] for name in ("options", "identity")}, tables)
-    refuses(lambda: fc.Engine.restore(data), "query 'q'", "memory_limit", kind=fc.MemoryLimitError)
+def test_another_limit() -> None:
+    """An engine may be restored with less or more than it had."""
+    data = full(None).snapshot()
+    refuses(lambda: fc.Engine.restore(data, memory_limit=60_000), "query 'q'", "memory_limit", kind=fc.MemoryLimitError)
+    engine = fc.Engine.restore(data, memory_limit="64MiB")
+    assert engine.metrics()["memory_limit"] == 64 << 20
+    assert fc.Engine.restore(engine.snapshot()).metrics()["memory_limit"] == 64 << 20
+    assert fc.Engine.restore(engine.snapshot(), memory_limit=None).metrics()["memory_limit"] is None
+    with pytest.raises(fc.SnapshotError, match="memory_limit: "):
+        fc.Engine.restore(data, memory_limit="lots")
 
 
 # ---------------------------------------------------------------------------------- what an engine can hold
