@@ -26,8 +26,15 @@ from fastcep.query.check import check
 
 ALLOWED = [(outer, inner) for outer in OUTER for inner in INNER if refusal(outer, inner) is None]
 areas = pytest.mark.parametrize("area", AREAS)
-few = settings(max_examples=max(1, settings().max_examples // 20))
-some = settings(max_examples=max(1, settings().max_examples // 2), suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def part(share: int, most: int) -> settings:
+    """A share of the usual examples: each of these makes many engines."""
+    count = max(1, min(settings().max_examples // share, most))
+    return settings(max_examples=count, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+few, some, fewer = part(40, 60), part(4, 300), part(8, 150)
 
 
 def keyed(case: Case) -> Case:
@@ -88,7 +95,7 @@ def test_conditions(data: st.DataObject) -> None:
 
 
 @areas
-@settings(some, max_examples=max(1, settings().max_examples // 4))
+@fewer
 @given(st.data())
 def test_out_of_order(area: str, data: st.DataObject) -> None:
     """With events held back, and late ones."""
@@ -98,7 +105,7 @@ def test_out_of_order(area: str, data: st.DataObject) -> None:
 
 
 @areas
-@settings(some, max_examples=max(1, settings().max_examples // 4))
+@fewer
 @given(st.data())
 def test_timed_out(area: str, data: st.DataObject) -> None:
     """With partial matches that time out as an output."""
@@ -108,7 +115,7 @@ def test_timed_out(area: str, data: st.DataObject) -> None:
     travel(data, case, case.events, timed_out=True)
 
 
-@settings(some, max_examples=max(1, settings().max_examples // 4))
+@fewer
 @given(st.data())
 def test_several_queries(data: st.DataObject) -> None:
     """Two queries over one stream, which share their filters."""
