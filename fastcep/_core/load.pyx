@@ -10,13 +10,13 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, position_of
 from fastcep._core.dump cimport is_chained
 from fastcep._core.parts cimport enter, leave, set_able
 from fastcep._core.pending cimport new_row, row_at, wait
-from fastcep._core.starts cimport Starts, new_node, start_of
+from fastcep._core.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
-from fastcep._core.tables cimport State
+from fastcep._core.tables cimport MEMBER_AT, State
 from fastcep._core.windows cimport add_window, window_at
 
 cdef enum:
@@ -24,7 +24,7 @@ cdef enum:
 
 
 cdef class _Bounds:
-    """Where the entries of each place begin in the tables: of that number ``p`` from ``[p + 1]`` up to ``[p + 2]``."""
+    """Where the entries of each place begin in the tables: those of place p (-1: outside) are ``[p + 1]:[p + 2]``."""
     cdef int64_t[::1] starts, nodes, waiting
     cdef list buckets, rows      # per index
 
@@ -69,7 +69,7 @@ cdef _Bounds _bounds(Core* core, dict state, int64_t places):
     for number in range(core.n_indexes + core.n_negations):
         heads = state[f"index {number}"]
         _check(heads.shape[0] == 2 + core.indexes[<int>number].words, "keys")
-        _check(heads.shape[1] == 0 or heads[1].min() > 0, "keys")
+        _check(_is_within(heads[1], 1, state[f"rows {number}"].shape[1] + 1), "keys")  # so that the sum does not wrap
         ends = np.concatenate([[0], np.cumsum(heads[1])])
         _check(ends[len(ends) - 1] == state[f"rows {number}"].shape[1], "rows")
         buckets = begins(heads[0], "keys", (-1, last))
@@ -90,8 +90,8 @@ def _is_within(values, low, high):
 
 cdef bint _is_used(_Bounds bounds, int64_t place) except -1:
     """Whether there is anything in an isolated window."""
-    all = (bounds.starts, bounds.waiting, *bounds.buckets)
-    return any([first[place + 1] < first[place + 2] for first in all])
+    tables = (bounds.starts, bounds.waiting, *bounds.buckets)
+    return any([first[place + 1] < first[place + 2] for first in tables])
 
 
 cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
@@ -119,9 +119,17 @@ cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) exce
 
 
 cdef int _load_starts(Core* core, const int64_t[:, :] table) except -1:
+    """Load starts, which come in the order of the stream, and of windows."""
     cdef Starts* starts = &core.starts
-    cdef int64_t i, ordinal
+    cdef int64_t i, ordinal, position = -1, window = -1, oldest = 0
+    if starts.kind == EVENTS:
+        oldest = max(oldest, core.last - starts.span + 1)
     for i in range(table.shape[1]):
+        if table[2, i] <= position or table[2, i] < oldest or table[2, i] > core.last:
+            raise ValueError("the starts of the state do not fit together")
+        if core.is_shared and (table[4, i] < 0 or table[4, i] < window):
+            raise ValueError("the windows of the state do not fit together")
+        position, window = table[2, i], table[4, i]
         ordinal = start_of(starts, table[1, i], table[2, i])
         if ordinal < 0:
             raise MemoryError("no memory for the state")
@@ -137,7 +145,10 @@ cdef int _load_nodes(Core* core, const int64_t[:, :] table, int64_t start, int64
     cdef int64_t i, previous
     for i in range(table.shape[1]):
         previous = table[2, i] - first if table[2, i] >= 0 else -1
-        if previous < -1 or previous >= table.shape[1]:
+        if previous < -1 or previous >= table.shape[1] or (
+                previous >= 0 and position_of(table[1, previous]) >= position_of(table[1, i])):
+            raise ValueError("the nodes of the state do not fit together")
+        if (table[1, i] >> MEMBER_AT) & 0xFF >= core.n_members or table[1, i] < 0:
             raise ValueError("the nodes of the state do not fit together")
         if new_node(&core.starts, table[1, i], previous, table[0, i] - start) < 0:
             raise MemoryError("no memory for the state")
@@ -214,7 +225,7 @@ cdef int _load_partitions(Core* core, const int64_t[:, :] table) except -1:
         for c in range(words):
             core.key[c] = table[1 + c, b]
         number = find_or_add(index, core.key)
-        if number < 0 or append(index, number, 0) < 0:
+        if number < 0 or (bucket_at(index, number).size == 0 and append(index, number, 0) < 0):
             raise MemoryError("no memory for the state")
         bucket_at(index, number).data[0] = table[0, b]
     return 0

@@ -426,10 +426,11 @@ cdef class Matcher:
         ValueError
             The arrays do not fit together, or not with the plan.
         """
+        self.core.last = numbers["last"]
         load(&self.core, state)
         self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
         self.core.sweep_at = numbers["sweep_at"]
-        self.core.blind, self.core.last = numbers["blind"], numbers["last"]
+        self.core.blind = numbers["blind"]
         self.core.relevant, self.core.events = numbers["relevant"], numbers["events"]
         self.core.rows_visited, self.core.rows_created = numbers["rows_visited"], numbers["rows_created"]
         self.core.matches, self.core.lost = numbers["matches"], numbers["lost"]

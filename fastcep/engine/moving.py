@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from time import monotonic_ns
 from typing import Any, Self
@@ -96,7 +97,8 @@ class Moving(Stream):
     def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
         """Take over the key groups of a snapshot, with all that is in them.
 
-        Engine and snapshot stand at the same event of the same stream, and none of its groups is here.
+        Engine and snapshot stand at the same event of the same stream, and none of its groups is here. What the other
+        engine has counted, and late events and timed-out partial matches that wait there, stay there: take them.
 
         Parameters
         ----------
@@ -123,7 +125,12 @@ class Moving(Stream):
                 raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
             self._check_place(header)
             self._memory.share_out(self._queries, self._shared())
-            matchers = merged(here, header, tables)
+            try:
+                with _understood():
+                    matchers = merged(here, header, tables)
+            except Exception:
+                self._forget_strings()  # those of the snapshot
+                raise
             owned = frozenset(self.groups).union(groups)
             self._queries.exchange(matchers, None if len(owned) == GROUPS else owned)
 
@@ -166,7 +173,9 @@ class Moving(Stream):
         with engine._alone():
             owned = None if groups is None else frozenset(groups)
             engine._memory.share_out(engine._queries, engine._shared())
-            engine._queries.exchange(put(engine._here(), header, tables), owned)
+            with _understood():
+                matchers = put(engine._here(), header, tables)
+            engine._queries.exchange(matchers, owned)
         return engine
 
     @classmethod
@@ -182,7 +191,8 @@ class Moving(Stream):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # its user has been warned
                 engine: Any = cls
-                return engine(list(built), **{**options, **own})  # type: ignore[no-any-return]
+                with _understood():
+                    return engine(list(built), **{**options, **own})  # type: ignore[no-any-return]
         except SnapshotError:
             raise
         except FastcepError as error:
@@ -202,7 +212,7 @@ class Moving(Stream):
         if self._told is None or self._told[0] is not running:
             text = document_text(Document(self._schema, tuple(item.query for item in running)))
             plans = [item.plan for item in running]
-            identity = xxh3_128_hexdigest(f"{text}{layout(plans)}".encode())
+            identity = xxh3_128_hexdigest(layout(plans).encode())
             self._told = running, {"text": text, "options": self._options, "identity": identity}
         return self._told[1]
 
@@ -234,18 +244,17 @@ class Moving(Stream):
         """Refuse a snapshot of other queries, or of an engine that takes its events or windows otherwise."""
         about, theirs = self._about(), header["options"]
         for name in _ALIKE:
-            if theirs.get(name) != about["options"][name]:
-                raise SnapshotError(
-                    f"the snapshot is of an engine with {name}={theirs.get(name)!r}, expected "
-                    f"{about['options'][name]!r} as here"
-                )
-        if header["identity"] == about["identity"]:
-            return
-        _check_queries(header["text"], [item.query for item in self._queries])
-        raise SnapshotError(
-            "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with that "
-            "version, or begin it again"
-        )
+            own = about["options"][name]
+            if theirs.get(name, own) != own:
+                found = theirs[name]
+                raise SnapshotError(f"the snapshot is of an engine with {name}={found!r}, expected {own!r} as here")
+        if header["text"] != about["text"]:
+            _check_queries(header["text"], [item.query for item in self._queries])
+        if header["identity"] != about["identity"]:
+            raise SnapshotError(
+                "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with "
+                "that version, or begin it again"
+            )
 
     def _check_place(self, header: dict[str, Any]) -> None:
         """Refuse a snapshot that stands elsewhere in the stream."""
@@ -285,7 +294,22 @@ def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any
     lacking = sorted(_NEEDED - header.keys())
     if lacking:
         raise SnapshotError(f"the header of the snapshot has no {lacking[0]!r}; take it again")
+    with _understood():
+        groups = header["groups"]
+        if groups is not None and not set(groups) <= set(range(GROUPS)):
+            raise ValueError(f"key groups {groups}")
+        if not isinstance(header["options"], dict) or not isinstance(header["position"], int):
+            raise TypeError("options or position")
     return header, tables
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Say of what no engine has written, although its checksums are right, that it is no snapshot of an engine."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise SnapshotError(f"the snapshot does not fit together ({error!r}); take it again") from error
 
 
 def _moment(time: int | None) -> str:
@@ -301,6 +325,9 @@ def _some(groups: Iterable[int]) -> str:
 def _check_queries(text: str, queries: Sequence[ast.Query]) -> None:
     """Refuse queries, or a schema, that are not those of a snapshot's text."""
     own = document_text(Document(queries[0].schema, tuple(queries)))
+    if own == text:
+        return
+    text = document_text(_document(text))  # as this version writes it
     if own == text:
         return
     theirs, ours = text.splitlines(), own.splitlines()

@@ -152,7 +152,11 @@ def test_a_finished_run_writes_outputs_that_are_missing(folder: Path) -> None:
     Path("other.csv").write_text("of an earlier run")
     assert start("--checkpoint", "state", "--output", "other.csv").exit_code == 0
     assert Path("other.csv").read_bytes() == whole
+    assert start("--checkpoint", "state", "--output", "other.csv", "--output-format", "jsonl").exit_code == 0
+    assert Path("other.csv").read_text().startswith("{"), "the format is another"
+    (Path("state") / "state-1.fcs").write_bytes(b"left by a run that was killed at its last commit")
     assert start("--checkpoint", "state").exit_code == 0
+    assert not (Path("state") / "state-1.fcs").exists()
 
 
 def test_segments_can_be_read_while_the_run_goes_on(folder: Path) -> None:

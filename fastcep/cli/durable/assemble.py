@@ -11,6 +11,7 @@ from xxhash import xxh64_hexdigest
 
 from fastcep.cli.durable.segments import tables
 from fastcep.cli.summary import Summary
+from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
 from fastcep.io.write.matches import check_output
 from fastcep.io.write.target import check_target, sync_folder, write_blocks
@@ -40,8 +41,16 @@ def missing(record: Record, job: Job) -> dict[str, Path]:
     wanted = {"--output": job.outputs.path, "--late": job.lateness.output, "--bad-rows": job.inputs.bad_rows}
     paths = {option: Path(path).resolve() for option, path in wanted.items() if path is not None}
     return {
-        option: path for option, path in paths.items() if record.written.get(option) != str(path) or not path.exists()
+        option: path
+        for option, path in paths.items()
+        if record.written.get(option) != _written(option, path, job) or not path.exists()
     }
+
+
+def _written(option: str, path: Path, job: Job) -> str:
+    """What the record says of an output that is written: where, and in which format if that was asked for."""
+    asked = job.outputs.format if option == "--output" else None
+    return str(path) if asked is None else f"{path} ({asked})"
 
 
 def put_together(folder: Folder, record: Record, job: Job) -> Record:
@@ -79,9 +88,11 @@ def put_together(folder: Folder, record: Record, job: Job) -> Record:
     if "--bad-rows" in paths and record.bad_rows is not None:
         _copy(folder, record.bad_rows, paths["--bad-rows"])
     for path in paths.values():
-        if path.is_file():
+        try:
             sync_folder(path.parent)
-    written = {**record.written, **{option: str(path) for option, path in paths.items()}}
+        except OSError as error:
+            raise ValidationError(f"cannot write '{path}': {error.strerror or error}") from error
+    written = {**record.written, **{option: _written(option, path, job) for option, path in paths.items()}}
     summary = Summary(**record.summary)
     summary.stop(summary.seconds + perf_counter() - start)
     done = replace(record, number=record.number + 1, written=written, summary=asdict(summary))

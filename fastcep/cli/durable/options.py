@@ -88,6 +88,11 @@ class CheckpointOptions:
                 )
             if target is not None:
                 self._check_outside(option, target)
+                if Path(target).exists() and not Path(target).is_file():
+                    raise ValidationError(
+                        f"--checkpoint needs a file for {option}, which '{target}' is not: what a pipe or a device has "
+                        "taken cannot be taken back"
+                    )
 
     def _check_outside(self, option: str, path: str | Path) -> None:
         if Path(path).resolve().is_relative_to(self.folder.resolve()):

@@ -57,6 +57,8 @@ def run_durably(job: Job, options: CheckpointOptions, shown: Display) -> Summary
         record = folder.read()
         if record is not None:
             check_settings(record.settings, settings, options.folder)
+            if record.finished:
+                folder.clear(record)
         if record is None or not record.finished:
             record = _Run(job, folder, settings, options.seconds, record, shown).to_the_end()
         elif not missing(record, job):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh64_hexdigest
 
 from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
+from fastcep.events.units import format_duration
 from fastcep.query import to_text
 from fastcep.query.document import Document, document_text
 
@@ -33,9 +35,17 @@ def make_settings(job: Job) -> dict[str, Any]:
         "--sort": inputs.sort,
         "--bad-rows": inputs.bad_rows is not None,
         "--attributes": engine["attributes"],
-        "--allowed-lateness": engine["allowed_lateness"],
+        "--allowed-lateness": _duration(engine["allowed_lateness"]),
         "--late": job.lateness.output is not None,
     }
+
+
+def _duration(text: str | None) -> str | None:
+    """A duration as it is usually written; of what is none the engine will say so."""
+    try:
+        return None if text is None else format_duration(parse_duration(text))
+    except ValidationError:
+        return text
 
 
 def check_settings(recorded: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:

@@ -114,7 +114,7 @@ def join(words: Words, one: State, other: State) -> tuple[State, int]:
     node_numbers[-1] = -1
     nodes[2] = node_numbers[nodes[2]]
     out["nodes"] = nodes[:, order]
-    for number in range(words.indexes):
+    for number in range(words.stores):
         heads = np.concatenate([one[f"index {number}"], moved[f"index {number}"]], axis=1)
         rows = np.concatenate([one[f"rows {number}"], moved[f"rows {number}"]], axis=1)
         out[f"index {number}"], out[f"rows {number}"] = _by_place(heads, rows)

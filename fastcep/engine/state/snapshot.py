@@ -206,7 +206,7 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
         matcher = item.matcher
         numbers, others = matcher.numbers, facts["numbers"]
         prefix = f"{number} "
-        tells = any(name.startswith(prefix) and name != prefix + "windows" for name in tables)
+        tells = any(name.startswith((prefix + "index ", prefix + "waiting", prefix + "part")) for name in tables)
         if tells or others["blind"] > numbers["blind"]:
             words = Words(item.plan, matcher)
             part, state = _read_state(tables, prefix, words, codes), matcher.dump()
@@ -297,6 +297,8 @@ def _read_batches(schema: Schema, rows: Mapping[str, Any] | None, codes: Codes) 
     if rows is None:
         return
     own = _with_codes(schema, rows, codes)
+    if own["type"].max(initial=0) >= len(schema.type_names):
+        raise ValueError("its events have types that the schema does not have")
     columns = range(len(schema.columns))
     whole = EventBatch(
         schema, own["time"], own["type"], own["seq"],

@@ -124,7 +124,7 @@ class Words:
                 yield state["waiting"][2 * HEAD + binding]
 
     @property
-    def indexes(self) -> int:
+    def stores(self) -> int:
         """How many indexes there are, those of negations included."""
         return len(self._texts)
 
