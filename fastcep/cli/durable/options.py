@@ -88,10 +88,10 @@ class CheckpointOptions:
                 )
             if target is not None:
                 self._check_outside(option, target)
-                if Path(target).exists() and not Path(target).is_file():
+                if Path(target).is_fifo():
                     raise ValidationError(
-                        f"--checkpoint needs a file for {option}, which '{target}' is not: what a pipe or a device has "
-                        "taken cannot be taken back"
+                        f"--checkpoint and {option} '{target}' exclude each other: what a pipe has taken cannot be taken "
+                        f"back; give {option} a file"
                     )
 
     def _check_outside(self, option: str, path: str | Path) -> None:
