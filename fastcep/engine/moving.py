@@ -28,6 +28,7 @@ __all__ = ["Moving"]
 #: What the header of a snapshot of an engine has.
 _NEEDED = {"identity", "text", "options", "groups", "position", "time", "sequence", "queries"}
 
+_ALL = frozenset(range(GROUPS))
 #: Options in which engines that exchange key groups must agree; limits may differ.
 _ALIKE = ("attributes", "allowed_lateness", "timed_out")
 
@@ -43,8 +44,12 @@ class Moving(Stream):
     @property
     def groups(self) -> tuple[int, ...]:
         """The key groups whose events the engine takes: all, but for those that `extract` took away."""
+        return tuple(sorted(self._owns))
+
+    @property
+    def _owns(self) -> frozenset[int]:
         owned = self._queries.owned
-        return tuple(range(GROUPS)) if owned is None else tuple(sorted(owned))
+        return _ALL if owned is None else owned
 
     def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
         """Give the engine's state; the engine goes on as if nothing had been.
@@ -91,7 +96,7 @@ class Moving(Stream):
             here = self._here()
             data = snapshot(here, chosen)
             rest = without(here, chosen)
-            self._queries.exchange(rest, frozenset(self.groups) - frozenset(chosen))
+            self._queries.exchange(rest, self._owns.difference(chosen))
             return data
 
     def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
@@ -120,7 +125,7 @@ class Moving(Stream):
             groups = header["groups"]
             if groups is None:
                 raise SnapshotError("the snapshot is of a whole engine; restore it, or extract key groups of it first")
-            own = sorted(set(groups).intersection(self.groups))
+            own = sorted(self._owns.intersection(groups))
             if own:
                 raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
             self._check_place(header)
@@ -131,7 +136,7 @@ class Moving(Stream):
             except Exception:
                 self._forget_strings()  # those of the snapshot
                 raise
-            owned = frozenset(self.groups).union(groups)
+            owned = self._owns.union(groups)
             self._queries.exchange(matchers, None if len(owned) == GROUPS else owned)
 
     @classmethod
@@ -219,8 +224,8 @@ class Moving(Stream):
     def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
         """Check that these groups are here, and can be cut out."""
         chosen = check_groups(groups)
-        missing = sorted(set(chosen).difference(self.groups))
-        if missing:
+        if not self._owns.issuperset(chosen):
+            missing = sorted(set(chosen) - self._owns)
             raise ValidationError(f"key groups {_some(missing)} are not here; the engine has {_some(self.groups)}")
         for item in self._queries:
             self._check_keyed(item)
@@ -296,7 +301,7 @@ def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any
         raise SnapshotError(f"the header of the snapshot has no {lacking[0]!r}; take it again")
     with _understood():
         groups = header["groups"]
-        if groups is not None and not set(groups) <= set(range(GROUPS)):
+        if groups is not None and not _ALL.issuperset(groups):
             raise ValueError(f"key groups {groups}")
         if not isinstance(header["options"], dict) or not isinstance(header["position"], int):
             raise TypeError("options or position")

@@ -90,8 +90,8 @@ class CheckpointOptions:
                 self._check_outside(option, target)
                 if Path(target).is_fifo():
                     raise ValidationError(
-                        f"--checkpoint and {option} '{target}' exclude each other: what a pipe has taken cannot be taken "
-                        f"back; give {option} a file"
+                        f"--checkpoint and {option} '{target}' exclude each other: what a pipe has taken cannot be "
+                        f"taken back; give {option} a file"
                     )
 
     def _check_outside(self, option: str, path: str | Path) -> None:

@@ -39,8 +39,9 @@ Flags = npt.NDArray[np.bool_]
 Tables = Mapping[str, Mapping[str, Any]]
 
 #: Of what a part leaves out, because it counts what the engine did and not what is in the groups.
-_COUNTS = ("relevant", "rows_visited", "rows_created", "matches", "peak", "lost", "events", "arithmetic_nulls",
-           "function_errors")  # fmt: skip
+_COUNTS = dict.fromkeys((
+    "relevant", "rows_visited", "rows_created", "matches", "peak", "lost", "events", "arithmetic_nulls",
+    "function_errors"), 0)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,10 @@ class _Writer:
 def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
     """Write an engine's state; ``groups``: of these key groups only, without counters and what waits to be taken."""
     writer = _Writer(Texts(here.strings))
-    wanted = None if groups is None else _flags(groups)
     bound: list[Ints] = []
     queries = []
     for number, item in enumerate(here.queries):
-        facts, positions = _write_query(writer, f"{number} ", here, item, wanted)
+        facts, positions = _write_query(writer, f"{number} ", here, item, groups)
         queries.append(facts)
         bound += positions
     header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
@@ -133,23 +133,23 @@ def _listed(here: Here, groups: tuple[int, ...] | None) -> list[int] | None:
 
 
 def _write_query(
-    writer: _Writer, prefix: str, here: Here, item: Running, wanted: Flags | None
+    writer: _Writer, prefix: str, here: Here, item: Running, groups: tuple[int, ...] | None
 ) -> tuple[dict[str, Any], list[Ints]]:
     """Write what belongs to a query; give its part of the header, and the events that it binds."""
     matcher = item.matcher
     # Under "shedding" there will be what a load shedder knows of these groups.
     facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers, "shedding": None}
     bound: list[Ints] = []
-    if wanted is not None:
-        facts["numbers"] = {name: 0 if name in _COUNTS else value for name, value in facts["numbers"].items()}
+    if groups is not None:
+        facts["numbers"] |= _COUNTS
     elif item.returns is not None:
         for counter in ("arithmetic_nulls", "function_errors"):
             facts["numbers"][counter] += getattr(item.returns, counter)
     if not matcher.is_empty:
         state = matcher.dump()
         words = Words(item.plan, matcher)
-        if wanted is not None:
-            state = _chosen(words, state, wanted, here.strings)
+        if groups is not None:
+            state = _chosen(words, state, _flags(groups), here.strings)
         bound += words.positions(state)
         writer.add_state(prefix, words, state)
     if item.windows is not None:
@@ -157,7 +157,7 @@ def _write_query(
         facts["bounds"] = [small.numbers for small in item.windows.matchers]
         for number, small in enumerate(item.windows.matchers):
             writer.add_state(f"{prefix}{number} ", Words(small.plan, small), small.dump())
-    if item.timed is not None and wanted is None:
+    if item.timed is not None and groups is None:
         writer.tables |= {f"{prefix}timed {name}": columns for name, columns in item.timed.columns()}
     return facts, bound
 
@@ -179,13 +179,12 @@ def _flags(groups: Sequence[int]) -> Flags:
 
 def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
     """Matchers that hold what the queries of an engine hold, but for these groups."""
-    rest = ~_flags(groups)
     matchers = []
     for item in here.queries:
         matcher = item.matcher
         if not matcher.is_empty:
             words = Words(item.plan, matcher)
-            matcher = _loaded(item, _chosen(words, matcher.dump(), rest, here.strings), matcher.numbers)
+            matcher = _loaded(item, _chosen(words, matcher.dump(), ~_flags(groups), here.strings), matcher.numbers)
         matchers.append(matcher)
     return matchers
 

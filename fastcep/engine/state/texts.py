@@ -39,7 +39,7 @@ class Texts:
 
     def number(self) -> Any:
         """Write numbers over the codes that count; return the texts, as an Arrow array; None if there are none."""
-        if not self._marks.any():
+        if not self._places or not self._marks.any():
             return None
         used = np.flatnonzero(self._marks)
         numbers = np.cumsum(self._marks) - 1
