@@ -149,14 +149,20 @@ class EventRing:
         self._head = self._tail = tail
 
     def put(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep events of `rows` at their positions, all before ``tail``, again.
+        """Keep events of `rows`, which ascend, at their positions before ``tail`` again.
 
-        What stands at positions between them that nobody puts is undefined, and nobody may ask for it.
+        Attributes at older positions than there were, and not among these, become null: what stood there is not valid any
+        more, such as codes of texts that are forgotten.
         """
         positions = rows["position"]
         head = min([self._head, *positions[:1].tolist()])
         if self._tail - head > self.capacity:
             self._grow(self._tail - head)
+        gap = np.arange(head, self._head) & (self.capacity - 1)
+        for column in self.columns if len(gap) else ():
+            self._values[column][gap] = 0
+            self._nulls[column][gap] = 1
+            self._has_nulls.add(column)
         self._head = head
         slots = positions & (self.capacity - 1)
         for key, values in self._values.items():

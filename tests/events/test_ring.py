@@ -100,3 +100,23 @@ def test_other_schema_and_pickle():
     with pytest.raises(ValidationError, match="another schema"):
         ring.append(EventBatch.from_data(Schema({"A": {}}), {"ts": [1]}, StringTable()))
     check(pickle.loads(pickle.dumps(ring)), {3})
+
+
+def test_older_events_come_back():
+    """Those that are put are as they were; what stands between them is null, not what was there before."""
+    ring = EventRing([0, 1, 2], SCHEMA, capacity=16)
+    ring.append(batch(0, 16))
+    kept = ring.rows(np.array([9, 12]))
+    ring.reclaim(16)
+    ring.append(batch(16, 12, nulls={20}))
+    ring.reclaim(14)
+    ring.put(kept)
+    assert (ring.head, ring.tail, ring.capacity) == (9, 28, 32)
+    for position in (9, 12):
+        assert ring.take(0, [position])[0].tolist() == [position]
+        assert ring.take(1, [position])[0].tolist() == [position / 2]
+    assert ring.take(0, [10, 11, 13])[1].tolist() == [1, 1, 1]
+    assert ring.take(0, range(16, 28))[0].tolist() == [0 if at == 20 else at for at in range(16, 28)]
+    assert np.flatnonzero(ring.take(0, range(16, 28))[1]).tolist() == [4]
+    ring.append(batch(28, 4))
+    assert ring.take(0, range(28, 32))[0].tolist() == [28, 29, 30, 31]
