@@ -15,7 +15,7 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.running import Running
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.keygroups import GROUPS, check_groups
-from fastcep.engine.state.snapshot import Here, layout, merged, put, snapshot, without
+from fastcep.engine.state.snapshot import Here, extracted, layout, merged, put, snapshot
 from fastcep.engine.stream import Stream
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
@@ -88,14 +88,12 @@ class Moving(Stream):
 
         Raises
         ------
-        ValidationError
-            As by `snapshot`; nothing has changed then.
+        ValidationError, MemoryLimitError
+            As by `snapshot`; there is no room to make the rest anew. Nothing has changed then.
         """
         with self._alone():
             chosen = self._owned(groups)
-            here = self._here()
-            data = snapshot(here, chosen)
-            rest = without(here, chosen)
+            data, rest = extracted(self._here(), chosen)
             self._queries.exchange(rest, self._owns.difference(chosen))
             return data
 
@@ -175,12 +173,10 @@ class Moving(Stream):
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
-        with engine._alone():
-            owned = None if groups is None else frozenset(groups)
-            engine._memory.share_out(engine._queries, engine._shared())
-            with _understood():
-                matchers = put(engine._here(), header, tables)
-            engine._queries.exchange(matchers, owned)
+        engine._queries.owned = None if groups is None else frozenset(groups)
+        engine._memory.share_out(engine._queries, engine._shared())
+        with _understood():
+            put(engine._here(), header, tables)
         return engine
 
     @classmethod

@@ -140,7 +140,9 @@ class EventRing:
         for key, values in self._values.items():
             out[key if isinstance(key, str) else f"c{key}"] = values[slots]
         for column in self.columns & self._has_nulls:
-            out[f"n{column}"] = self._nulls[column][slots]
+            missing = self._nulls[column][slots]
+            if missing.any():
+                out[f"n{column}"] = missing
         return out
 
     def begin(self, tail: int) -> None:
@@ -151,8 +153,8 @@ class EventRing:
     def put(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
         """Keep events of `rows`, which ascend, at their positions before ``tail`` again.
 
-        Attributes at older positions than there were, and not among these, become null: what stood there is not valid any
-        more, such as codes of texts that are forgotten.
+        Attributes at older positions than there were, and not among these, become null: what stood there is not valid
+        any more, such as codes of texts that are forgotten.
         """
         positions = rows["position"]
         head = min([self._head, *positions[:1].tolist()])

@@ -5,8 +5,8 @@ each: tables of numbers (``dump`` says which), and the events that partial match
 events. There are no addresses, no pickles, no codes of string tables in it.
 
 Data flow: matchers are dumped, cut by key group, their codes become numbers of one list of texts, and everything goes
-into a container. Back: everything is read, checked and loaded into new matchers, which take the place of the old ones
-when all of that has gone well; so an engine is as before, or has all of it.
+into a container. Back: everything is read, checked and loaded into new matchers; in a merge they take the place of
+the old ones when all of that has gone well, so that an engine is as before or has all of it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 
-__all__ = ["Here", "layout", "merged", "put", "snapshot", "without"]
+__all__ = ["Here", "extracted", "layout", "merged", "put", "snapshot"]
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Tables = Mapping[str, Mapping[str, Any]]
+Held = tuple[Words, State] | None  #: what a query holds; None for nothing, not even an open window
 
 #: Of what a part leaves out, because it counts what the engine did and not what is in the groups.
 _COUNTS = dict.fromkeys((
@@ -50,7 +51,7 @@ class Here:
 
     Attributes
     ----------
-    queries, strings, order
+    schema, queries, strings, order
         Its parts.
     stands
         What it stands at, for the header: ``position``, ``time``, ``sequence``.
@@ -96,13 +97,51 @@ class _Writer:
 
 def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
     """Write an engine's state; ``groups``: of these key groups only, without counters and what waits to be taken."""
+    if groups is not None:
+        return _written(here, groups, [_part(here, held, _flags(groups)) for held in map(_held, here.queries)])
+    return _written(here, None, [_held(item) for item in here.queries])
+
+
+def extracted(here: Here, groups: tuple[int, ...]) -> tuple[bytes, list[Matcher]]:
+    """Write the state of key groups; give it, and matchers that hold what the queries hold without it.
+
+    Raises
+    ------
+    MemoryLimitError
+        There is no room for the rest, because less than it may be held by now.
+    """
+    states = [_held(item) for item in here.queries]
+    data = _written(here, groups, [_part(here, held, _flags(groups)) for held in states])
+    rest = [_part(here, held, ~_flags(groups)) for held in states]
+    return data, [
+        item.matcher if held is None else _loaded(item, held[1], item.matcher.numbers)
+        for item, held in zip(here.queries, rest, strict=True)
+    ]
+
+
+def _held(item: Running) -> Held:
+    return None if item.matcher.is_empty else (Words(item.plan, item.matcher), item.matcher.dump())
+
+
+def _part(here: Here, held: Held, wanted: Flags) -> Held:
+    """What is in the key groups whose flag is set."""
+    if held is None:
+        return None
+    words, state = held
+    key = words.plan.key
+    assert isinstance(key, KeyPlan)
+    return words, choose(words, state, groups_of(words, state, key, group_of_keys(key.dtype, here.strings)), wanted)
+
+
+def _written(here: Here, groups: tuple[int, ...] | None, states: Sequence[Held]) -> bytes:
+    """Write what the queries hold, and what belongs to the stream."""
     writer = _Writer(Texts(here.strings))
     bound: list[Ints] = []
     queries = []
-    for number, item in enumerate(here.queries):
-        facts, positions = _write_query(writer, f"{number} ", here, item, groups)
-        queries.append(facts)
-        bound += positions
+    for number, (item, held) in enumerate(zip(here.queries, states, strict=True)):
+        if held is not None:
+            bound += held[0].positions(held[1])
+        queries.append(_write_query(writer, f"{number} ", item, held, groups))
     header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
     if groups is None:
         header["foreign_events"] = here.queries.foreign_events
@@ -115,8 +154,8 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
         if len(found):
             writer.add_events("events", here.schema, ring.rows(found))
     if here.order is not None:
-        header["order"], held, late = here.order.parts()
-        writer.add_batches("held", here.schema, held)
+        header["order"], waiting, late = here.order.parts()
+        writer.add_batches("held", here.schema, waiting)
         writer.add_batches("late", here.schema, late if groups is None else [])
     texts = writer.texts.number()
     if texts is not None:
@@ -133,25 +172,18 @@ def _listed(here: Here, groups: tuple[int, ...] | None) -> list[int] | None:
 
 
 def _write_query(
-    writer: _Writer, prefix: str, here: Here, item: Running, groups: tuple[int, ...] | None
-) -> tuple[dict[str, Any], list[Ints]]:
-    """Write what belongs to a query; give its part of the header, and the events that it binds."""
-    matcher = item.matcher
+    writer: _Writer, prefix: str, item: Running, held: Held, groups: tuple[int, ...] | None
+) -> dict[str, Any]:
+    """Write what belongs to a query; give its part of the header."""
     # Under "shedding" there will be what a load shedder knows of these groups.
-    facts: dict[str, Any] = {"since": item.since, "numbers": matcher.numbers, "shedding": None}
-    bound: list[Ints] = []
+    facts: dict[str, Any] = {"since": item.since, "numbers": item.matcher.numbers, "shedding": None}
     if groups is not None:
         facts["numbers"] |= _COUNTS
     elif item.returns is not None:
         for counter in ("arithmetic_nulls", "function_errors"):
             facts["numbers"][counter] += getattr(item.returns, counter)
-    if not matcher.is_empty:
-        state = matcher.dump()
-        words = Words(item.plan, matcher)
-        if groups is not None:
-            state = _chosen(words, state, _flags(groups), here.strings)
-        bound += words.positions(state)
-        writer.add_state(prefix, words, state)
+    if held is not None:
+        writer.add_state(prefix, *held)
     if item.windows is not None:
         facts["slide"] = item.windows.slide
         facts["bounds"] = [small.numbers for small in item.windows.matchers]
@@ -159,13 +191,7 @@ def _write_query(
             writer.add_state(f"{prefix}{number} ", Words(small.plan, small), small.dump())
     if item.timed is not None and groups is None:
         writer.tables |= {f"{prefix}timed {name}": columns for name, columns in item.timed.columns()}
-    return facts, bound
-
-
-def _chosen(words: Words, state: State, wanted: Flags, strings: StringTable) -> State:
-    key = words.plan.key
-    assert isinstance(key, KeyPlan)
-    return choose(words, state, groups_of(words, state, key, group_of_keys(key.dtype, strings)), wanted)
+    return facts
 
 
 def _flags(groups: Sequence[int]) -> Flags:
@@ -175,18 +201,6 @@ def _flags(groups: Sequence[int]) -> Flags:
 
 
 # ------------------------------------------------------------------------ reading
-
-
-def without(here: Here, groups: tuple[int, ...]) -> list[Matcher]:
-    """Matchers that hold what the queries of an engine hold, but for these groups."""
-    matchers = []
-    for item in here.queries:
-        matcher = item.matcher
-        if not matcher.is_empty:
-            words = Words(item.plan, matcher)
-            matcher = _loaded(item, _chosen(words, matcher.dump(), ~_flags(groups), here.strings), matcher.numbers)
-        matchers.append(matcher)
-    return matchers
 
 
 def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
@@ -220,14 +234,19 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matche
     return matchers
 
 
-def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
-    """Give an engine without any state that of a snapshot; returns its new matchers."""
+def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
+    """Give an engine that is new the state of a snapshot; one that this fails for is not used.
+
+    Raises
+    ------
+    SnapshotError, MemoryLimitError
+        As by `merged`.
+    """
     codes = Codes(here.strings, tables.get("texts", {}).get("text"))
-    matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
         words = Words(item.plan, item.matcher)
         prefix = f"{number} "
-        matchers.append(_loaded(item, _read_state(tables, prefix, words, codes), facts["numbers"]))
+        _load(item.name, item.matcher, _read_state(tables, prefix, words, codes), facts["numbers"])
         item.since = facts["since"]
         if item.windows is not None:
             item.windows.slide = facts["slide"]
@@ -244,7 +263,6 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
     if here.order is not None:
         batches = [list(_read_batches(here.schema, tables.get(name), codes)) for name in ("held", "late")]
         here.order.put(header["order"], *batches)
-    return matchers
 
 
 def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matcher:
