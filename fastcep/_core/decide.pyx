@@ -10,13 +10,9 @@ from libc.string cimport memset
 from fastcep._core.core cimport Core, count_row
 from fastcep._core.emit cimport emit_staged, end_event
 from fastcep._core.negate cimport none_came
-from fastcep._core.pending cimport Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
+from fastcep._core.pending cimport HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
 from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.tables cimport State
-
-cdef enum:
-    HEAD = 3                 # words before the bindings
-
 
 cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
     """``time + span`` (not negative), or the largest time."""

@@ -22,15 +22,11 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 from fastcep._core.core cimport Core
-from fastcep._core.pending cimport Pending, row_at
+from fastcep._core.pending cimport HEAD, Pending, row_at
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, key_of
 from fastcep._core.tables cimport State
 from fastcep._core.windows cimport Opened, window_at
-
-cdef enum:
-    HEAD = 3                 # words of a waiting match before its bindings, see decide.pyx
-
 
 cdef class _Place:
     """The rows of one place, and how its starts and nodes are numbered."""

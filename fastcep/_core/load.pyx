@@ -13,15 +13,11 @@ import numpy as np
 from fastcep._core.core cimport Core, position_of
 from fastcep._core.dump cimport is_chained
 from fastcep._core.parts cimport enter, leave, set_able
-from fastcep._core.pending cimport new_row, row_at, wait
+from fastcep._core.pending cimport HEAD, new_row, row_at, wait
 from fastcep._core.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
 from fastcep._core.tables cimport MEMBER_AT, State
 from fastcep._core.windows cimport add_window, window_at
-
-cdef enum:
-    HEAD = 3                 # words of a waiting match before its bindings, see decide.pyx
-
 
 cdef class _Bounds:
     """Where the entries of each place begin in the tables: those of place p (-1: outside) are ``[p + 1]:[p + 2]``."""

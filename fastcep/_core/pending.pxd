@@ -4,6 +4,10 @@ from libc.stdint cimport int64_t
 from fastcep._core.memory cimport Budget
 
 
+cdef enum:
+    HEAD = 3                # words of a row before its bindings, see decide.pyx
+
+
 cdef struct Due:            # an entry of the heap
     int64_t time
     int64_t birth

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.state.keygroups import GROUPS, NO_KEY
-from fastcep.engine.state.words import HEAD, State, Words
+from fastcep.engine.state.words import START, STATE, State, Words
 from fastcep.plan.plan import KeyPlan
 
 __all__ = ["Groups", "choose", "groups_of", "join"]
@@ -48,10 +48,10 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     own = np.full(waiting.shape[1], NO_KEY, np.int64)
     for at, output in enumerate(key.waiting):
         word = words.output(output)
-        here = np.flatnonzero((waiting[HEAD + 1] == at) & (waiting[word + 1] == 0))
+        here = np.flatnonzero((waiting[STATE] == at) & (waiting[word + 1] == 0))
         if len(here):
             own[here] = group(waiting[word][here])
-    starts[waiting[HEAD]] = own
+    starts[waiting[START]] = own
     partitions = np.empty(0, np.int64)
     if words.plan.partition is not None:
         partitions = group(state["partitions"][1 + key.partition]).astype(np.int64)

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from fastcep._core.match import Matcher
 from fastcep.plan import Plan
 
-__all__ = ["HEAD", "State", "Words"]
+__all__ = ["START", "STATE", "State", "Words"]
 
 Ints = npt.NDArray[np.int64]
 State = dict[str, Ints]  #: what `Matcher.dump` gives
 
-#: Words before those of a waiting match's row, and of that row before its bindings, see ``dump`` and ``decide``.
-HEAD = 3
+#: Rows of the table ``waiting``: the start's number, the state's, the first binding (``dump``, ``decide``).
+START, STATE, _BINDINGS = 3, 4, 6
 _POSITION = (1 << 48) - 1  # of a node's word
 
 
@@ -64,7 +64,7 @@ class Words:
             shapes[f"rows {number}"] = 3 + (len(item.registers) + 1 if item.registers else 0)
         outputs = max((state.outputs for state in plan.states), default=0)
         partition = 0 if plan.partition is None else len(plan.partition.floats)
-        return shapes | {"waiting": 2 * HEAD + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
+        return shapes | {"waiting": _BINDINGS + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
 
     def _index_texts(self, number: int) -> tuple[list[int], list[_Register]]:
         """Of an index the words of its keys, and the registers, that are texts."""
@@ -98,7 +98,7 @@ class Words:
             for output, dtype in enumerate(item.dtypes if item.deferred else ""):
                 if dtype == "s":
                     word = self.output(output)
-                    yield "waiting", word, (waiting[HEAD + 1] == at) & (waiting[word + 1] == 0)
+                    yield "waiting", word, (waiting[STATE] == at) & (waiting[word + 1] == 0)
         for word, dtype in enumerate(self._partition_dtypes()):
             if dtype == "string":
                 yield "partitions", 1 + word, None
@@ -121,7 +121,7 @@ class Words:
                     yield state[f"rows {number}"][word]
         for binding, is_node in enumerate(self._nodes):
             if not is_node:
-                yield state["waiting"][2 * HEAD + binding]
+                yield state["waiting"][_BINDINGS + binding]
 
     @property
     def stores(self) -> int:
@@ -130,18 +130,18 @@ class Words:
 
     def output(self, number: int) -> int:
         """The row of ``waiting`` with an output of its state; behind it its null flag."""
-        return 2 * HEAD + len(self._nodes) + 2 * number
+        return _BINDINGS + len(self._nodes) + 2 * number
 
     def starts(self) -> Iterator[tuple[str, int]]:
         """Where the numbers of starts stand: table, row."""
         yield from ((f"rows {number}", 0) for number in range(len(self._indexes)))
-        yield "waiting", HEAD
+        yield "waiting", START
 
     def nodes(self) -> Iterator[tuple[str, int]]:
         """Where the numbers of nodes stand: table, row."""
         for number, (_, _, bindings) in enumerate(self._indexes):
             yield from ((f"rows {number}", word) for binding, word in bindings.items() if self._nodes[binding])
-        yield from (("waiting", 2 * HEAD + binding) for binding, is_node in enumerate(self._nodes) if is_node)
+        yield from (("waiting", _BINDINGS + binding) for binding, is_node in enumerate(self._nodes) if is_node)
 
     # ----------------------------------------------------------------------- births
 
@@ -153,7 +153,7 @@ class Words:
     def made_at(self, state: State, table: str) -> Ints:
         """Position of the event that made each entry of ``rows N`` or ``waiting``: the last that it binds."""
         entries = state[table]
-        row, bindings = HEAD, {binding: 2 * HEAD + binding for binding in range(len(self._nodes))}
+        row, bindings = START, {binding: _BINDINGS + binding for binding in range(len(self._nodes))}
         if table != "waiting":
             row, bindings = 0, self._indexes[int(table.split()[1])][2]
         events = np.append(state["nodes"][1] & _POSITION, -1)  # a node's number -1 takes the last
