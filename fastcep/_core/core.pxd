@@ -10,7 +10,9 @@ from fastcep._core.seen cimport Seen
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Leaf, Negation, State
+from fastcep._core.tables cimport (
+    MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Leaf, Negation, State, Step,
+)
 from fastcep._core.vectors cimport Vec
 from fastcep._core.windows cimport Part, Windows
 
@@ -60,6 +62,14 @@ cdef struct Core:
     IndexInfo* infos
     ForAll* foralls
     Index* indexes           # rows, and the first events under which they live
+    bint factorised          # the indexes hold kept events, see factorised.pyx:
+    Kept* kept               # one each,
+    int32_t* first_kept      # and per member the first of its own
+    Step** back              # per member the step that chooses it from the member behind it,
+    Step** again             # and of a Kleene variable from itself, else NULL
+    int64_t* held            # values at hand of the events that are chosen
+    uint8_t* held_null
+    Vec frames               # of the search through a Kleene variable
     Starts starts
     Stage stage
     Machine* vm

@@ -22,6 +22,7 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 from fastcep._core.core cimport Core
+from fastcep._core.gauges cimport first_position
 from fastcep._core.pending cimport HEAD, Pending, row_at
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, key_of
@@ -166,7 +167,7 @@ cdef tuple _rows(Core* core, list places, int number):
     cdef Bucket* bucket
     cdef int64_t b, r, c, buckets = 0, rows = 0, live, word, first
     cdef int words = index.words, fixed = index.fixed, columns = index.columns
-    if number < core.n_indexes:
+    if number < core.n_indexes and not core.factorised:
         state = core.states + core.infos[number].state
     for place in places:
         for b in range(place.indexes[number].n_buckets):
@@ -179,15 +180,17 @@ cdef tuple _rows(Core* core, list places, int number):
     for place in places:
         index = place.indexes + number
         first = place.starts.first
+        if core.factorised:
+            first = first_position(core)
         with nogil:
             for b in range(index.n_buckets):
                 bucket = bucket_at(index, b)
                 live = rows
                 for r in range(bucket.head, bucket.size):
                     word = bucket.data[r * fixed]
+                    if word < first and (state != NULL or core.factorised):
+                        continue
                     if state != NULL:
-                        if word < first:
-                            continue
                         word = place.first + word - first
                     out[0, rows] = word
                     for c in range(1, fixed):

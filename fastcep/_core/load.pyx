@@ -29,6 +29,8 @@ cdef int load(Core* core, dict state) except -1:
     """Raises MemoryError, and ValueError if the arrays do not fit together."""
     cdef int64_t place, places = 1 + state["windows"].shape[1]
     cdef _Bounds bounds = _bounds(core, state, places)
+    if core.factorised:
+        _count_kept(core, state)
     _load_windows(core, state["windows"])
     for place in range(-1, places - 1):
         if place < 0:
@@ -170,7 +172,7 @@ cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node)
     cdef int c
     own = np.ascontiguousarray(rows)
     _check(own.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
-    if number >= core.n_indexes:
+    if number >= core.n_indexes or core.factorised:
         return own
     state = core.states + core.infos[number].state
     own[0] -= start
@@ -179,6 +181,27 @@ cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node)
         if is_chained(core, state.slots[c]):
             _shift(own[state.bind + c], node, core.starts.nodes_used)
     return own
+
+
+cdef int _count_kept(Core* core, dict state) except -1:
+    """Check the positions of kept events and count these under their starts, which parts of a state did for themselves."""
+    starts = state["starts"]
+    counts = np.zeros(starts.shape[1], np.int64)
+    cdef int member
+    for member in range(core.n_members - 1):
+        stores = range(core.first_kept[member], core.first_kept[member + 1])
+        positions = np.unique(np.concatenate([state[f"rows {number}"][0] for number in stores]))
+        _check(_is_within(positions, 0, core.last + 1), "rows")
+        places = np.searchsorted(starts[2], positions, "right") - 1
+        counts += np.bincount(places[places >= 0], minlength=len(counts)).astype(np.int64)
+        if member == 0:
+            _check(np.isin(positions, starts[2]).all(), "starts")
+    for number in range(core.n_indexes):
+        rows, sizes = state[f"rows {number}"][0], state[f"index {number}"][1]
+        same = np.repeat(np.arange(len(sizes)), sizes)
+        _check((np.diff(rows)[np.diff(same) == 0] > 0).all(), "rows")
+    starts[3] = counts
+    return 0
 
 
 cdef int _shift(words, int64_t first, int64_t end) except -1:

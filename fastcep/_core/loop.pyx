@@ -8,6 +8,7 @@ from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport Core
 from fastcep._core.extend cimport begin, extend, probe
+from fastcep._core.factorised cimport match_factorised
 from fastcep._core.gauges cimport first_position
 from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
@@ -62,6 +63,9 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 if core.due < core.now:
                     decide(core, core.now, False)
                 expire(&core.starts, core.now, position + base + k, time, position)
+            if core.factorised:
+                match_factorised(core, bits[k], k, position + base + k)
+                part = -1
             while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
@@ -192,7 +196,7 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
     if core.cuts or core.removes:
         drop_rowless(core)
     for i in range(core.n_indexes):
-        sweep(core.indexes + i, core.starts.kept)
+        sweep(core.indexes + i, first_position(core) if core.factorised else core.starts.kept)
     for i in range(core.n_negations):
         sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
 
@@ -222,6 +226,7 @@ cdef void rest(Core* core, bint wholly) noexcept nogil:
         seen_clear(&core.seen)
         policy_clear(core)
         vec_free(&core.found)
+        vec_free(&core.frames)
     for m in range(core.n_slots):
         if wholly or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
@@ -232,7 +237,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
-    items += core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
+    items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
     cdef int64_t number
     cdef Part* part
     cdef int i

@@ -44,7 +44,7 @@ from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_clear, index_init
 from fastcep._core.timeout cimport collect
-from fastcep._core.tables cimport State, Tables
+from fastcep._core.tables cimport State, Step, Tables
 from fastcep._core.tables import tasks_of
 from fastcep._core.vectors cimport Vec, take, vec_free
 
@@ -107,7 +107,7 @@ cdef class Matcher:
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
-        words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations)])
+        words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations, *plan.kept)])
         if plan.partition is not None:
             words = max(words, len(plan.partition.floats))
             self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
@@ -116,7 +116,7 @@ cdef class Matcher:
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
-        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(tables.n_states)])
+        width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(tables.n_states)], default=1)
         self.core.row = <Source*>calloc(width, sizeof(Source))
         self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
         self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
@@ -126,7 +126,7 @@ cdef class Matcher:
         self.core.next_passed = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
         self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
-        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations), sizeof(Index))
+        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations + tables.n_kept), sizeof(Index))
         for i, item in enumerate(plan.indexes):
             if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
                           self.core.states[item.state].columns) < 0:
@@ -138,6 +138,7 @@ cdef class Matcher:
                           len(item.registers) + 1 if item.registers else 0) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_negations = i + 1
+        self._keep_events(tables)
         for i in range(self.core.n_members):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
             self.core.timed_values[i].budget = self.core.timed_lengths[i].budget = &self.core.budget
@@ -162,6 +163,33 @@ cdef class Matcher:
         self.core.outside.starts = self.core.starts
         self.core.outside.indexes = self.core.indexes
         self.core.outside.pending = self.core.pending
+
+    cdef int _keep_events(self, Tables tables) except -1:
+        """Use the factorised store, if the plan is for it."""
+        cdef Py_ssize_t i
+        cdef Step* step
+        cdef int members = self.core.n_members
+        self.core.factorised = tables.n_kept > 0
+        if not self.core.factorised:
+            return 0
+        self.core.kept, self.core.first_kept = tables.kept, tables.first_kept
+        self.core.back = <Step**>calloc(members, sizeof(void*))
+        self.core.again = <Step**>calloc(members, sizeof(void*))
+        self.core.held = <int64_t*>calloc(tables.n_held + 1, sizeof(int64_t))
+        self.core.held_null = <uint8_t*>calloc(tables.n_held + 1, 1)
+        self.core.frames.budget = &self.core.budget
+        for i, item in enumerate(self.plan.kept):
+            if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), 1,
+                          len(item.registers) + 1 if item.registers else 0) < 0:
+                raise MemoryError("no memory for the matcher")
+            self.core.n_indexes = i + 1
+        for i, item in enumerate(self.plan.steps):
+            step = tables.steps + i
+            if item.source == item.member:
+                self.core.again[step.member] = step
+            else:
+                self.core.back[step.member] = step
+        return 0
 
     def __dealloc__(self):
         cdef int i
@@ -190,6 +218,11 @@ cdef class Matcher:
         free(self.core.words)
         free(self.core.outputs)
         free(self.core.row)
+        free(self.core.back)
+        free(self.core.again)
+        free(self.core.held)
+        free(self.core.held_null)
+        vec_free(&self.core.frames)
         free(self.core.timed_values)
         free(self.core.timed_lengths)
         vec_free(&self.core.timed)
@@ -409,7 +442,7 @@ cdef class Matcher:
         cdef int i, c
         cdef State* state
         indexes = []
-        for i in range(self.core.n_indexes):
+        for i in range(0 if self.core.factorised else self.core.n_indexes):
             state = self.core.states + self.core.infos[i].state
             indexes.append((state.fixed, state.birth, {state.slots[c]: state.bind + c for c in range(state.n_bind)}))
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes

@@ -144,10 +144,44 @@ cdef struct Absence:        # a check that there is none
     int32_t* forall
 
 
+cdef struct Kept:           # events of a variable that the factorised store keeps
+    int32_t n_keys
+    const Column** keys
+    int32_t n_registers
+    const Column** registers
+    int32_t n_held           # registers that stay at hand when the event is chosen, and their places
+    int32_t* held_register
+    int32_t* held_place
+
+
+cdef struct Term:           # an operand of a word of a key
+    int32_t kind
+    int32_t number
+    int32_t sign
+    const Column* column
+    int64_t value
+
+
+cdef struct Step:           # from an event that is chosen to one of another variable before it
+    int32_t member
+    int32_t kept             # where it is looked for
+    int32_t n_words
+    int32_t* n_terms
+    Term* terms              # of all words
+    bint joins               # the first variable is before it, see factorised._join
+    int32_t* words           # per word the sign of its register
+    bint has_predicate
+    Code predicate
+
+
 cdef class Tables:
     cdef int n_types, n_members, n_slots, n_states, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
     cdef int n_groups, n_negations, n_absences, n_sets
     cdef int implied              # the slot that every match binds first, to one event: its start tells it; or -1
+    cdef int n_kept, n_steps, n_held
+    cdef Kept* kept
+    cdef Step* steps
+    cdef int32_t* first_kept      # per member the first of its stores; one more
     cdef Leaf* leaves
     cdef Negation* negations
     cdef Absence* absences

@@ -48,6 +48,7 @@ def tasks_of(plan):
     for edge in plan.edges:
         tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
     tasks += [(check.program, "predicate") for check in (*plan.foralls, *plan.absences)]
+    tasks += [(step.predicate, "predicate") for step in plan.steps]
     return [(program, role) for program, role in tasks if program is not None]
 
 
@@ -81,6 +82,7 @@ cdef class Tables:
         self._take_edges(plan, intern)
         self._take_foralls(plan, intern)
         self._take_negations(plan, intern)
+        self._take_steps(plan, intern)
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
             self.infos[i].state = item.state
@@ -155,7 +157,7 @@ cdef class Tables:
             if leaf.end_edge == 0:
                 leaf.first_edge = i
             leaf.end_edge = i + 1
-        starts = [edge.member for edge in plan.edges if edge.source < 0]
+        starts = [edge.member for edge in plan.edges if edge.source < 0] or [0]
         leaf = self.leaves + <int>starts[0]
         self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
 
@@ -309,6 +311,51 @@ cdef class Tables:
                 absence.has_program = True
             absence.forall = ints(item.forall, &absence.n_forall)
 
+    def _take_steps(self, plan, intern):
+        cdef Py_ssize_t i, j
+        cdef Step* step
+        cdef Term* term
+        joined = -1
+        kinds = {"event": 0, "row": 1, "out": 2, "const": 3}
+        self.n_kept, self.n_steps = len(plan.kept), len(plan.steps)
+        self.kept = <Kept*>calloc(max(1, self.n_kept), sizeof(Kept))
+        self.steps = <Step*>calloc(max(1, self.n_steps), sizeof(Step))
+        self.first_kept = ints([sum(item.member < member for item in plan.kept) for member in range(self.n_members + 1)])
+        for i, item in enumerate(plan.kept):
+            self.kept[i].n_keys = len(item.keys)
+            self.kept[i].keys = self._columns(item.keys)
+            self.kept[i].n_registers = len(item.registers)
+            self.kept[i].registers = self._columns(item.registers)
+            self.kept[i].held_register = ints([register for register, _ in item.held], &self.kept[i].n_held)
+            self.kept[i].held_place = ints([place for _, place in item.held])
+            self.n_held += len(item.held)
+        for i, item in enumerate(plan.steps):
+            step = self.steps + i
+            step.member, step.kept = item.member, item.kept
+            step.n_terms = ints([len(word) for word in item.words], &step.n_words)
+            operands = [operand for word in item.words for operand in word]
+            step.terms = <Term*>calloc(max(1, len(operands)), sizeof(Term))
+            if step.terms == NULL:
+                raise MemoryError("no memory for the plan")
+            for j, (kind, number, sign) in enumerate(operands):
+                term = step.terms + j
+                term.kind, term.sign = kinds[kind], sign
+                if kind == "const":
+                    term.value = number
+                else:
+                    term.number = number
+                if kind == "event":
+                    term.column = self.columns + <int>number
+            rows = [[operand.sign for operand in word if operand.kind == "row"] for word in item.words]
+            step.words = ints([sum(signs) for signs in rows])
+            if item.predicate is not None:
+                code_new(&step.predicate, item.predicate, intern)
+                step.has_predicate = True
+            if item.member == 0 and not step.has_predicate and max(map(len, rows), default=0) < 2 and len(rows) <= 8:
+                joined = item.source
+        for i, item in enumerate(plan.steps):
+            self.steps[i].joins = item.member == joined and not plan.repeated[item.member]
+
     def use_kernels(self, plan, kernels):
         """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
         cdef Py_ssize_t i
@@ -321,6 +368,8 @@ cdef class Tables:
             _use(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
         for i, forall in enumerate(plan.foralls):
             _use(&self.foralls[i].program, forall.program, "predicate", kernels)
+        for i, step in enumerate(plan.steps):
+            _use(&self.steps[i].predicate, step.predicate, "predicate", kernels)
         for i, absence in enumerate(plan.absences):
             _use(&self.absences[i].program, absence.program, "predicate", kernels)
 
@@ -338,6 +387,19 @@ cdef class Tables:
         for i in range(self.n_negations if self.negations != NULL else 0):
             free(self.negations[i].keys)
             free(self.negations[i].registers)
+        for i in range(self.n_kept if self.kept != NULL else 0):
+            free(self.kept[i].keys)
+            free(self.kept[i].registers)
+            free(self.kept[i].held_register)
+            free(self.kept[i].held_place)
+        for i in range(self.n_steps if self.steps != NULL else 0):
+            code_free(&self.steps[i].predicate)
+            free(self.steps[i].n_terms)
+            free(self.steps[i].terms)
+            free(self.steps[i].words)
+        free(self.kept)
+        free(self.steps)
+        free(self.first_kept)
         for i in range(self.n_absences if self.absences != NULL else 0):
             code_free(&self.absences[i].program)
             free(self.absences[i].before)

@@ -57,6 +57,9 @@ class Engine(Moving):
         Keep the partial matches whose window ends for :meth:`timed_out`. Explicit windows are isolated then.
     timed_out_limit
         How many of them may wait for :meth:`timed_out` before no more events are taken.
+    store
+        How partial matches are held: ``rows``, one each; ``factorised``, as the events that they are made of, where the
+        query allows it (:meth:`explain` tells why not); ``auto``. The matches are the same.
 
     Raises
     ------
@@ -84,12 +87,14 @@ class Engine(Moving):
         on_memory_limit: str = "raise",
         timed_out: bool = False,
         timed_out_limit: int = 1_000_000,
+        store: str = "auto",
     ) -> None:
         built = built_queries(queries, attributes)
         for query in built:
             warn_unbounded(query)
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
-        super().__init__(built, attributes, reorder, MemoryLimit(memory_limit, on_memory_limit), timed_out)
+        memory = MemoryLimit(memory_limit, on_memory_limit)
+        super().__init__(built, attributes, reorder, memory, timed_out, store)
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
         self._options = {
             "attributes": attributes,
@@ -100,6 +105,7 @@ class Engine(Moving):
             "on_memory_limit": on_memory_limit,
             "timed_out": timed_out,
             "timed_out_limit": timed_out_limit,
+            "store": store,
         }
 
     # ----------------------------------------------------------------- input

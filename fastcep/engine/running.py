@@ -17,12 +17,13 @@ from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
 from fastcep.engine.state.foreign import foreign_events
+from fastcep.engine.stores import check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.kernels import Kernels
-from fastcep.plan import Plan, make_plan
+from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
@@ -95,6 +96,10 @@ class Queries:
         The engine's.
     numbered
         Whether events have other sequence numbers than their positions: then the ring keeps those.
+    timed_out
+        Whether partial matches that time out are told.
+    store
+        ``auto``, ``rows`` or ``factorised``.
 
     Attributes
     ----------
@@ -112,7 +117,10 @@ class Queries:
         How many events of other groups have come (of the key of any query).
     """
 
-    def __init__(self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool) -> None:
+    def __init__(
+        self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool, store: str
+    ) -> None:
+        self._store = check_store(store)
         self.running: tuple[Running, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
@@ -144,7 +152,7 @@ class Queries:
         """Make a query ready to run from ``position`` on; nothing is changed."""
         link = Linker(self._strings)
         link.prepare(query)
-        plan = make_plan(query, self._timed_out)
+        plan = plan_for(query, self._store, self._timed_out)
         timed = TimedOut(plan) if self._timed_out else None
         matcher = Matcher(plan, link)
         windows = None if plan.windows is None else WindowBounds(plan, link)

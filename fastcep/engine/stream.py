@@ -39,6 +39,8 @@ class Stream:
         The limit.
     timed_out
         Whether partial matches that have timed out are given out.
+    store
+        How partial matches are held.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Stream:
         reorder: Reorderer | None,
         memory: MemoryLimit,
         timed_out: bool,
+        store: str,
     ) -> None:
         self._schema: Schema = queries[0].schema
         self._attributes = attributes
@@ -56,7 +59,7 @@ class Stream:
         self._faults = memory.faults
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
-        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out)
+        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store)
         self._unused = UnusedStrings(self._strings, self._schema)
         self._position = 0
         self._time: int | None = None

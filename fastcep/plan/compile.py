@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
 from fastcep.plan.contiguity import cut_off, neighbours
+from fastcep.plan.factorised import Factorised, factorise
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
@@ -51,9 +52,13 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(query: ast.Query, timed_out: bool = False) -> Plan:
-    """Plan ``query`` (see the module's docstring); ``timed_out``: so that partial matches that time out can be told."""
-    return _Planner(query, timed_out).plan()
+def make_plan(query: ast.Query, timed_out: bool = False, store: str = "rows") -> Plan:
+    """Plan ``query`` (see the module's docstring).
+
+    ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
+    it is possible, else it is rows.
+    """
+    return _Planner(query, timed_out).plan(store)
 
 
 class _Planner:
@@ -71,7 +76,40 @@ class _Planner:
         self.indexes: list[_IndexWork] = []
         self.checks = Checks(query, self.places, self.placement, place_negations(placer))
 
-    def plan(self) -> Plan:
+    def plan(self, store: str) -> Plan:
+        columns = Columns(self.query)
+        parts = factorise(self.query, self.places, self.translate, columns)
+        if self.timed_out and isinstance(parts, Factorised):
+            parts = "partial matches that time out are told"
+        if isinstance(parts, str):
+            return self._rows(rows_only=parts)
+        return self._factorised(parts, columns) if store == "factorised" else self._rows(rows_only="")
+
+    def _factorised(self, parts: Factorised, columns: Columns) -> Plan:
+        """The plan for kept events: that for rows without what is about rows."""
+        locals_ = tuple(columns.local(conditions) for conditions in self._local().values())
+        key = find_key(self.query, self.places, self.translate, KeyWords((), (), {}, parts.joins))
+        return replace(
+            self._rows(rows_only=""),
+            columns=tuple(columns.plans),
+            locals=locals_,
+            indexes=(),
+            foralls=(),
+            edges=(),
+            states=(),
+            ring_columns=tuple(sorted(self._returned())),
+            store="factorised",
+            kept=parts.kept,
+            steps=parts.steps,
+            key=replace(key, waiting=()) if isinstance(key, KeyPlan) else key,
+        )
+
+    def _local(self) -> dict[int, list[Op]]:
+        """Per member the conditions on its event alone."""
+        local = self.placement.local
+        return {m: [step(c, entry(m, self.places.chain[m])) for c in local.get(m, [])] for m in range(len(self.leaves))}
+
+    def _rows(self, rows_only: str) -> Plan:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         for edge in self.places.edges:
@@ -85,8 +123,7 @@ class _Planner:
         self._temporaries(accept)
         self._fix_registers()
         self._check_registers()
-        local = {m: [step(c, entry(m, self.places.chain[m])) for c in place.local.get(m, [])]
-                 for m in range(len(self.leaves))}  # fmt: skip
+        local = self._local()
         locals_ = tuple(columns.local(conditions) for conditions in local.values())
         edges = tuple(self._edge(edge) for edge in self.places.edges)
         outputs = [state.outputs for state in self.states]
@@ -125,6 +162,11 @@ class _Planner:
             windows=plan_windows(query, edge_negation, timed_out, make_plan),
             timed_out=timed_out,
             key=self._key(),
+            store="rows",
+            rows_only=rows_only,
+            why=f"the only one: {rows_only}" if rows_only else "as asked for",
+            kept=(),
+            steps=(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
         )

@@ -36,11 +36,14 @@ class KeyWords:
         Per negated variable's store its member and its keys.
     waiting
         Per state whose matches wait the equalities of the checks at their end, each behind the output that holds it.
+    kept
+        Per store of kept events its member and its keys.
     """
 
     indexes: Sequence[Sequence[Sequence[Pair]]]
     negations: Sequence[tuple[int, Sequence[Op]]]
     waiting: Mapping[int, Sequence[tuple[int, Op, Op]]]
+    kept: Sequence[tuple[int, Sequence[Op]]] = ()
 
 
 def find_key(query: ast.Query, places: Automaton, translate: Translator, words: KeyWords) -> KeyPlan | str:
@@ -82,8 +85,12 @@ def _place(
         """Which words of the pairs are the key on both sides: equal to one of them is not enough, `a.v = c.k`."""
         return {number for number, pair in enumerate(pairs) if all(map(is_key, pair))}
 
-    indexes = [min(set.intersection(*map(joint, edges)), default=-1) for edges in words.indexes]
-    negations = [next((word for word, own in enumerate(keys) if is_key(own)), -1) for _, keys in words.negations]
+    def own(stores: Sequence[tuple[int, Sequence[Op]]]) -> list[int]:
+        """Which word of the keys of stored events is the key."""
+        return [next((word for word, value in enumerate(keys) if is_key(value)), -1) for _, keys in stores]
+
+    indexes = [min(set.intersection(*map(joint, edges)), default=-1) for edges in words.indexes] + own(words.kept)
+    negations = own(words.negations)
     waiting = {state: next((output for output, *pair in pairs if all(map(is_key, pair))), -1)
                for state, pairs in words.waiting.items()}  # fmt: skip
     if -1 in (*indexes, *negations, *waiting.values()):

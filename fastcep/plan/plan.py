@@ -11,6 +11,7 @@ of SEMANTICS, each once, and rows of a bucket stand in birth order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fastcep.plan.bytecode import Program
 from fastcep.plan.windows import WindowPlan
@@ -103,6 +104,48 @@ class AbsencePlan:
     guard: int = -1
     text: str = ""
     guard_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """Events of a variable that are kept (:mod:`fastcep.plan.factorised`), hashed by ``keys`` and with ``registers``.
+
+    Both are event columns. ``held`` are the registers that stay at hand once the event is chosen, each with its place.
+    """
+
+    member: int
+    keys: tuple[int, ...]
+    registers: tuple[int, ...]
+    held: tuple[tuple[int, int], ...]
+    key_texts: tuple[str, ...] = ()
+    register_texts: tuple[str, ...] = ()
+
+
+class Term(NamedTuple):
+    """An operand of a sum: ``kind`` is ``event`` (column of the last event), ``row`` (register of the source), ``out``
+    (a value at hand) or ``const``; ``sign`` is 1 or -1.
+    """
+
+    kind: str
+    number: int
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A step back, from ``source``, the member of the earliest event chosen so far, to an event of ``member`` before it.
+
+    It is looked for in the store ``kept``, under a key each of whose ``words`` is a sum, and filtered by ``predicate``
+    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand.
+    """
+
+    source: int
+    member: int
+    kept: int
+    words: tuple[tuple[Term, ...], ...]
+    predicate: Program | None
+    key_texts: tuple[tuple[str, str], ...] = ()
+    predicate_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +276,15 @@ class Plan:
         Whether partial matches that time out are an output.
     key
         What its state can be cut by, or why it cannot.
+    store
+        ``rows``, or ``factorised``: then ``kept`` and ``steps`` stand in the place of indexes, edges and states.
+    rows_only
+        Why the store must be ``rows``; empty if it may be either.
+    why
+        Why it is this one.
+    kept, steps
+        What the factorised store keeps, by member, and how it gets from one event to those before it, by member, from
+        the member behind it first.
     columns, indexes, foralls, negations, absences, edges, states
         The parts; edges are ordered by member, then source (START first).
     ring_columns
@@ -267,5 +319,10 @@ class Plan:
     windows: WindowPlan | None
     timed_out: bool
     key: KeyPlan | str
+    store: str
+    rows_only: str
+    why: str
+    kept: tuple[KeptPlan, ...]
+    steps: tuple[StepPlan, ...]
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()

@@ -55,6 +55,8 @@ class _Words:
         if node.name == "neg":
             repeated = self.leaves[data[0]].repeated
             return f"{self.variable(data[0], '[i]' if repeated else '')}.{attribute_text(data[1])}", False
+        if node.name == "next":
+            return f"{self.variable(data[0], '[i+1]')}.{attribute_text(data[1])}", False
         if node.name == "elem":
             index = f"[i{data[1]:+d}]" if data[1] else "[i]"
             return f"{self.variable(data[0], index)}.{attribute_text(data[2])}", False

@@ -42,7 +42,11 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     for number, word in enumerate((*key.indexes, *key.negations)):
         heads = state[f"index {number}"]
         buckets.append(group(heads[2 + word]).astype(np.int64))
-        if number < len(key.indexes):
+        if number < len(words.plan.kept):
+            if words.plan.kept[number].member == 0:  # each of its events is a start
+                own_starts = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
+                starts[own_starts] = np.repeat(buckets[-1], heads[1])
+        elif number < len(key.indexes):
             starts[state[f"rows {number}"][0]] = np.repeat(buckets[-1], heads[1])
     waiting = state["waiting"]
     own = np.full(waiting.shape[1], NO_KEY, np.int64)

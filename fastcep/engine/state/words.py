@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from fastcep._core.match import Matcher
 from fastcep.plan import Plan
+from fastcep.plan.plan import KeptPlan, NegationPlan
 
 __all__ = ["START", "STATE", "State", "Words"]
 
@@ -49,7 +50,9 @@ class Words:
         self.plan = plan
         self._nodes, self._indexes = matcher.layout
         self.shapes = self._shapes()
-        self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(plan.negations))]
+        # A plan has one of them at most.
+        self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
+        self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(self._kept))]
 
     def _shapes(self) -> dict[str, int]:
         """How many rows each table has."""
@@ -59,9 +62,9 @@ class Words:
             registers = plan.states[index.state].registers
             shapes[f"index {number}"] = 2 + len(index.keys)
             shapes[f"rows {number}"] = self._indexes[number][0] + (registers + 1 if registers else 0)
-        for number, item in enumerate(plan.negations, len(plan.indexes)):
+        for number, item in enumerate(self._kept, len(plan.indexes)):
             shapes[f"index {number}"] = 2 + len(item.keys)
-            shapes[f"rows {number}"] = 3 + (len(item.registers) + 1 if item.registers else 0)
+            shapes[f"rows {number}"] = self._fixed + (len(item.registers) + 1 if item.registers else 0)
         outputs = max((state.outputs for state in plan.states), default=0)
         partition = 0 if plan.partition is None else len(plan.partition.floats)
         return shapes | {"waiting": _BINDINGS + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
@@ -75,12 +78,17 @@ class Words:
             keys, registers = [state.dtypes[key] for key in index.keys], list(state.dtypes[: state.registers])
             fixed = self._indexes[number][0]
         else:
-            negation = plan.negations[number - len(plan.indexes)]
-            keys = [plan.columns[column].dtype for column in negation.keys]
-            registers = [plan.columns[column].dtype for column in negation.registers]
-            fixed = 3
+            kept = self._kept[number - len(plan.indexes)]
+            keys = [plan.columns[column].dtype for column in kept.keys]
+            registers = [plan.columns[column].dtype for column in kept.registers]
+            fixed = self._fixed
         texts = [_Register(fixed + 1 + bit, fixed, bit) for bit, dtype in enumerate(registers) if dtype == "s"]
         return [word for word, dtype in enumerate(keys) if dtype == "s"], texts
+
+    @property
+    def _fixed(self) -> int:
+        """Words of a kept event before its registers: the position; of a negated variable's also expiry and time."""
+        return 1 if self.plan.kept else 3
 
     # ------------------------------------------------------------------------ texts
 
@@ -115,6 +123,7 @@ class Words:
         """Positions of the events that partial matches and waiting matches bind; -1 stands for none."""
         yield state["starts"][2]
         yield state["nodes"][1] & _POSITION
+        yield from (state[f"rows {number}"][0] for number in range(len(self.plan.kept)))
         for number, (_, _, bindings) in enumerate(self._indexes):
             for binding, word in bindings.items():
                 if not self._nodes[binding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastcep.plan.automaton import START
+from fastcep.plan.explain.kept import kept_facts
 from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
 from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS
@@ -20,7 +21,6 @@ __all__ = ["VERSION", "document", "facts"]
 #: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
 VERSION = 1
 
-_STORE = {"kind": "rows", "why": "the only store"}
 _PREDICATES = {"kind": "generated kernels", "tier": 1, "until_compiled": {"kind": "bytecode", "tier": 0}}
 
 
@@ -47,7 +47,7 @@ def facts(plan: Plan) -> dict[str, Any]:
             "weight": query.weight,
         },
         "key": _key(plan),
-        "store": _STORE,
+        "store": {"kind": plan.store, "why": plan.why},
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
         "per_event": [
@@ -81,6 +81,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "edges": [_edge(plan, edge, more) for edge in plan.edges],
         **({} if more is None else more.of_query()),
         **_contiguity(plan),
+        **(kept_facts(plan) if plan.kept else {}),
     }
 
 

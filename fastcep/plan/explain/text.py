@@ -18,6 +18,11 @@ from fastcep.query.printer import name_text
 
 __all__ = ["text"]
 
+_STORES = {
+    "rows": "rows, one contiguous bucket per key",
+    "factorised": "factorised, events are kept and matches enumerated when the last one comes",
+}
+
 
 def text(facts: dict[str, Any]) -> str:
     """Lines: the query, then how windows, rows and events are kept, then each state with the edges into it."""
@@ -41,7 +46,7 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("windows", f"{windows['mode']}: {windows['why']}"),
         ("strategy", strategy_text(facts)),
         ("key", _key_text(facts["key"])),
-        ("store", f"{store['kind']} ({store['why']}), one contiguous bucket per key"),
+        ("store", f"{_STORES[store['kind']]} ({store['why']})"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
