@@ -70,7 +70,8 @@ def environment() -> dict[str, Any]:
         "commit": commit.stdout.strip() or "unknown",
         "machine": cpu,
         "python": platform.python_version(),
-        **{name: version(name) for name in ("fastcep", "numpy", "pyarrow")},
+        "fastcep": fc.__version__,
+        **{name: version(name) for name in ("numpy", "pyarrow")},
     }
 
 
