@@ -32,6 +32,7 @@ figures: $(STAMP)
 	$(BIN)/fastcep demo --picture docs/images/hot_paths.png
 	sed -n '/^```cep/,/^```$$/{/^```/!p}' docs/explain.md > build/explain.cep
 	$(BIN)/fastcep explain build/explain.cep --output docs/images/explain.svg
+	$(BIN)/python -m bench.plots
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
