@@ -27,16 +27,35 @@ from fastcep.datasets import ds1, write_ds1_csv
 from fastcep.io import open_source
 
 EVENTS, LONG = 1_000_000, 5_000_000
-DOCUMENT = (
+FORMATS = ("csv", "csv.gz", "parquet", "arrow", "jsonl")
+NUMBERED = (
     "STREAM TIME 3 UNIT us TYPE 0 NO HEADER\n"
     + "".join(f"EVENT {name} (ID int64 FROM 1, V int64 FROM 2)\n" for name in "ABCD")
     + f"QUERY qs {QUERIES['QS']}\n"
 )
+NAMED = (
+    "STREAM TIME 'ts' UNIT us TYPE 'type'\n"
+    + "".join(f"EVENT {name} (ID int64, V int64)\n" for name in "ABCD")
+    + f"QUERY qs {QUERIES['QS']}\n"
+)
+
+
+def document(form: str) -> fc.Document:
+    """QS for a file of this format, with generated kernels ready."""
+    parsed = fc.parse_document(NUMBERED if "csv" in form else NAMED)
+    assert fc.Engine(parsed.queries).compile("5min"), "the generated kernels are not in use"
+    return parsed
+
+
+def match(engine: fc.Engine, schema: fc.Schema, path: Path) -> int:
+    """From opening a file to the last match in Arrow; returns the number of matches."""
+    with open_source(path, schema) as source:
+        return sum(len(engine.process(batch, origin=source.origin, rows=source.rows).to_arrow()) for batch in source)
 
 
 def write(folder: Path) -> dict[str, Path]:
     """Write the events in each format."""
-    paths = {name: folder / f"ds1.{name}" for name in ("csv", "csv.gz", "parquet", "arrow", "jsonl")}
+    paths = {name: folder / f"ds1.{name}" for name in FORMATS}
     write_ds1_csv(paths["csv"], EVENTS, 7)
     with pa.CompressedOutputStream(str(paths["csv.gz"]), "gzip") as target:
         target.write(paths["csv"].read_bytes())
@@ -53,23 +72,13 @@ def write(folder: Path) -> dict[str, Path]:
 
 def formats(folder: Path, passes: int) -> dict[str, Any]:
     """Million events per second by format, of CPU time and of wall time."""
-    numbered = fc.parse_document(DOCUMENT)
-    named = fc.parse_document(
-        "STREAM TIME 'ts' UNIT us TYPE 'type'\n" + "".join(f"EVENT {name} (ID int64, V int64)\n" for name in "ABCD")
-        + f"QUERY qs {QUERIES['QS']}\n"
-    )  # fmt: skip
-    paths = write(folder)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in paths}
-    for document in (numbered, named):
-        assert fc.Engine(document.queries).compile("5min"), "the generated kernels are not in use"
+    paths, documents = write(folder), {name: document(name) for name in FORMATS}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in FORMATS}
     for _ in range(passes):
         for name, path in paths.items():
-            document = numbered if "csv" in name else named
-            engine, matches = fc.Engine(document.queries), 0
+            engine = fc.Engine(documents[name].queries)
             start = time.process_time(), time.perf_counter()
-            with open_source(path, document.schema) as source:
-                for batch in source:
-                    matches += len(engine.process(batch, origin=source.origin, rows=source.rows).to_arrow())
+            matches = match(engine, documents[name].schema, path)
             seconds[name].append((time.process_time() - start[0], time.perf_counter() - start[1]))
             assert matches == COUNTS["QS"], f"{name}: wrong number of matches"
     found = {}
@@ -86,7 +95,7 @@ def formats(folder: Path, passes: int) -> dict[str, Any]:
 def command(folder: Path, passes: int) -> dict[str, Any]:
     """CPU seconds of ``fastcep run`` on CSV, from process start to exit."""
     query, long = folder / "qs.cep", folder / "long.csv"
-    query.write_text(DOCUMENT)
+    query.write_text(NUMBERED)
     write_ds1_csv(long, LONG, 7)
     empty = folder / "none.csv"
     empty.write_text("")
