@@ -36,7 +36,7 @@ class CLimit:
     def run(self, query: str, repetitions: int = 3, window_us: int = 0) -> Run:
         """Run a query from rows in memory to matches in memory; without a window that of the query."""
         ring = self._rings.setdefault((query, window_us), 32)
-        command = [self._program(ring), self._csv, query, str(repetitions), "0", str(window_us)]
+        command: list[str | Path] = [self._program(ring), self._csv, query, str(repetitions), "0", str(window_us)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == RING_OVERFLOW:
             self._rings[query, window_us] = 2 * ring

@@ -97,7 +97,7 @@ def _build(revision: str, folder: Path) -> Path:
         folder.mkdir()
         files = subprocess.run(["git", "archive", revision], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=files, check=True)
-    build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", f"-j{os.cpu_count() or 1}"]
     done = subprocess.run(build, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{done.stdout[-4000:]}\n{revision} cannot be built; its output is above")

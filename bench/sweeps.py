@@ -68,7 +68,7 @@ def keyed_events(count: int, keys: int, ident: Callable[[Any], Any] = pa.array) 
     order = draw.permutation(keys)
     at = np.arange(count)
     numbers = np.where(at % 2 == 0, order[(at // 2) % keys], order[(at // 2 * 7919 + 1) % keys])
-    kinds = pa.DictionaryArray.from_arrays(pa.array((at % 2).astype(np.int8)), pa.array(["A", "B"]))
+    kinds = pa.DictionaryArray.from_arrays((at % 2).astype(np.int8), pa.array(["A", "B"]))
     return pa.table({"type": kinds, "ID": ident(numbers), "V": draw.integers(0, 100, count), "ts": at})
 
 
@@ -115,7 +115,11 @@ def kinds_of_keys(sweep: Sweep) -> Sides:
     def texts(numbers: Any) -> Any:
         return pa.array([f"user-{number:08d}" for number in numbers.tolist()])
 
-    makers = {"int64": pa.array, "string": texts, "dictionary": lambda numbers: texts(numbers).dictionary_encode()}
+    makers: dict[str, Callable[[Any], Any]] = {
+        "int64": pa.array,
+        "string": texts,
+        "dictionary": lambda numbers: texts(numbers).dictionary_encode(),
+    }
     found = {}
     for series, value in sweep.points():
         dtype = "int64" if series == "int64" else "string"

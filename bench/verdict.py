@@ -62,12 +62,14 @@ def judge(head: Sequence[float], twin: Sequence[float], floor: float = FLOOR) ->
 
 
 def _logs(ratios: Sequence[float]) -> npt.NDArray[np.float64]:
-    values = np.array(ratios, dtype=np.float64)
+    values: npt.NDArray[np.float64] = np.array(ratios, dtype=np.float64)
     if len(values) < 3 or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"found the ratios {list(ratios)}, expected three positive numbers or more; make more runs")
-    return np.log(values)
+    logs: npt.NDArray[np.float64] = np.log(values)
+    return logs
 
 
 def _medians(logs: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.NDArray[np.float64]:
     """Medians of as many values drawn from these, again and again (the bootstrap)."""
-    return np.median(draw.choice(logs, (SAMPLES, len(logs))), axis=1)
+    medians: npt.NDArray[np.float64] = np.median(draw.choice(logs, (SAMPLES, len(logs))), axis=1)
+    return medians
