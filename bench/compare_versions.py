@@ -91,7 +91,7 @@ def _print(rows: dict[str, dict[str, object]], verdicts: dict[str, Verdict]) -> 
 
 def _build(revision: str, folder: Path) -> Path:
     """Check out a revision, or copy a folder, and compile it in place."""
-    if Path(revision).is_dir():
+    if _is_folder(revision):
         shutil.copytree(revision, folder, symlinks=True, ignore=NOT_COPIED)  # what is built already is kept
     else:
         folder.mkdir()
@@ -104,9 +104,13 @@ def _build(revision: str, folder: Path) -> Path:
     return folder
 
 
+def _is_folder(revision: str) -> bool:
+    return Path(revision, "setup.py").is_file()  # a branch may be called like a folder here
+
+
 def _commit(revision: str) -> str:
-    if Path(revision).is_dir():
-        return str(Path(revision).name or "sources")
+    if _is_folder(revision):
+        return "sources"
     out = subprocess.run(["git", "rev-parse", "--short", revision], capture_output=True, text=True, check=True)
     return out.stdout.strip()
 

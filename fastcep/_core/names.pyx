@@ -78,7 +78,7 @@ cdef class Names:
         cdef Py_ssize_t count = offsets.shape[0] - 1, k
         found = np.empty(max(0, count), np.uint16)
         cdef uint16_t[::1] numbers = found
-        cdef const uint8_t* data = &texts[0] if texts.shape[0] else NULL
+        cdef const uint8_t* data = &texts[0] if texts.shape[0] else self.data
         with nogil:
             for k in range(count):
                 numbers[k] = self.number(data + offsets[k], offsets[k + 1] - offsets[k])
