@@ -13,7 +13,7 @@ help:
 	@echo "make demo     hot paths in a year of bike trips"
 	@echo "make test     everything that CI runs"
 	@echo "make check    the tests with full counts, the slow ones and those on shared data"
-	@echo "make bench    the benchmarks"
+	@echo "make bench    the benchmarks, and one table of them"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
 	@echo "make figures  the pictures of the README and docs"
 	@echo "make lint     ruff and mypy"
@@ -32,6 +32,7 @@ figures: $(STAMP)
 	$(BIN)/fastcep demo --picture docs/images/hot_paths.png
 	sed -n '/^```cep/,/^```$$/{/^```/!p}' docs/explain.md > build/explain.cep
 	$(BIN)/fastcep explain build/explain.cep --output docs/images/explain.svg
+	$(BIN)/python -m bench.plots
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -49,12 +50,7 @@ check: lint
 
 bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
-	$(BIN)/python -m bench.compare_limit
-	$(BIN)/python -m bench.operators
-	$(BIN)/python -m bench.memory
-	$(BIN)/python -m bench.kernels
-	$(BIN)/python -m bench.many_queries
-	$(BIN)/python -m bench.windows
+	$(BIN)/python -m bench
 
 compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)

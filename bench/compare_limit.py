@@ -7,20 +7,14 @@ Both sides start with the events in memory (C: rows; fastcep: an Arrow table) an
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pyarrow as pa
 
 import fastcep as fc
+from bench.c_limit import CLimit
 from bench.queries import COUNTS, QUERIES, SCHEMA, events, run, store
-from fastcep.datasets import write_ds1_csv
-
-HERE = Path(__file__).parent
 
 
 def main() -> None:
@@ -29,25 +23,19 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=15)
     passes = parser.parse_args().passes
     table = events()
-    rows = {}
-    with tempfile.TemporaryDirectory() as folder:
-        program, csv = Path(folder, "limit"), Path(folder, "ds1.csv")
-        subprocess.run(
-            ["cc", "-O3", "-march=native", "-w", "-o", str(program), str(HERE / "limit" / "limit.c")], check=True
-        )
-        write_ds1_csv(csv, 1_000_000, 7)
-        for name, text in QUERIES.items():
-            query = fc.parse(text, SCHEMA, name=name.lower())
-            assert fc.Engine(query).compile("5min"), "the generated kernels are not in use"
-            assert run(query, table) == COUNTS[name], f"{name}: wrong number of matches"
-            ours, limit = [], []
-            for _ in range(passes):  # each side the median of three runs in a row: the first meets an idle processor
-                ours.append(len(table) / statistics.median(_seconds(query, table) for _ in range(3)) / 1e6)
-                out = subprocess.run([program, csv, name, "3"], capture_output=True, text=True, check=True).stdout
-                limit.append(float(re.findall(r"Mev/s_cpu=([\d.]+)", out)[0]))
-            mine, theirs = statistics.median(ours), statistics.median(limit)
-            rows[name] = {"fastcep": round(mine, 2), "limit": round(theirs, 2), "ratio": round(mine / theirs, 3)}
-            print(f"{name:4} fastcep {mine:7.2f} M events/s   C limit {theirs:7.2f}   ratio {mine / theirs:.3f}")
+    program, rows = CLimit(), {}
+    for name, text in QUERIES.items():
+        query = fc.parse(text, SCHEMA, name=name.lower())
+        assert fc.Engine(query).compile("5min"), "the generated kernels are not in use"
+        assert run(query, table) == COUNTS[name], f"{name}: wrong number of matches"
+        ours, limit = [], []
+        for _ in range(passes):  # each side the median of three runs in a row: the first meets an idle processor
+            ours.append(len(table) / statistics.median(_seconds(query, table) for _ in range(3)) / 1e6)
+            run_in_c = program.run(name)
+            limit.append(run_in_c.events / run_in_c.seconds / 1e6)
+        mine, theirs = statistics.median(ours), statistics.median(limit)
+        rows[name] = {"fastcep": round(mine, 2), "limit": round(theirs, 2), "ratio": round(mine / theirs, 3)}
+        print(f"{name:4} fastcep {mine:7.2f} M events/s   C limit {theirs:7.2f}   ratio {mine / theirs:.3f}")
     store("limit", {"passes": passes, "million_events_per_cpu_second": rows})
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import fastcep as fc
 from bench.queries import SAME, SCHEMA, store
-from bench.turns import median_ms, runs_of
+from bench.turns import Side, engine_side, median_ms, runs_of
 
 QUERIES = 100
 PASSES = 7
@@ -35,10 +35,10 @@ def queries(filters: str) -> list[fc.Query]:
     return built
 
 
-def sides(filters: str) -> dict[str, list[fc.Query]]:
+def sides(filters: str) -> dict[str, Side]:
     """One of the queries with these filters, and all."""
     every = queries(filters)
-    return {"one": every[:1], "all": every}
+    return {"one": engine_side(every[:1]), "all": engine_side(every)}
 
 
 def main() -> None:

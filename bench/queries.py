@@ -15,6 +15,7 @@ import pyarrow as pa
 import fastcep as fc
 from fastcep.datasets import ds1
 
+RESULTS = Path(__file__).parent / "results"
 TYPES = {name: {"ID": "int64", "V": "int64"} for name in "ABCD"}
 SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us")
 SAME = "a.ID = b.ID AND a.ID = c.ID"
@@ -70,15 +71,15 @@ def environment() -> dict[str, Any]:
         "commit": commit.stdout.strip() or "unknown",
         "machine": cpu,
         "python": platform.python_version(),
-        **{name: version(name) for name in ("fastcep", "numpy", "pyarrow")},
+        "fastcep": fc.__version__,
+        **{name: version(name) for name in ("numpy", "pyarrow")},
     }
 
 
 def store(name: str, figures: dict[str, Any]) -> None:
     """Write figures with their environment to ``results/NAME.json``."""
-    folder = Path(__file__).parent / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
 
 
 def _cpuinfo() -> list[str]:

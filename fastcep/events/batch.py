@@ -19,6 +19,7 @@ from fastcep.events.convert import (
     is_text,
     number_column,
     plain,
+    texts,
     time_column,
 )
 from fastcep.events.schema import Schema, suggestion
@@ -359,8 +360,8 @@ def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     if not isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_encode()
-    ids = {name: i for i, name in enumerate(schema.type_names)}
+        return schema.type_ids(*texts(array))
+    ids: dict[Any, int] = {name: i for i, name in enumerate(schema.type_names)}
     entries = np.array([ids.get(text, _UNKNOWN) for text in array.dictionary.to_pylist()] or [_UNKNOWN], np.uint16)
     return entries.take(int64_values(array.indices))
 

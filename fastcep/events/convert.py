@@ -16,7 +16,7 @@ from fastcep.events.units import INT64_MAX, NANOSECONDS
 
 __all__ = [
     "Fault", "Place", "all_null", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain",
-    "time_column", "whole_numbers",
+    "texts", "time_column", "whole_numbers",
 ]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
@@ -129,6 +129,16 @@ def from_texts(texts: Sequence[str]) -> Any:
     np.cumsum([len(entry) for entry in encoded], out=offsets[1:])
     data = pa.py_buffer(b"".join(encoded))
     return pa.Array.from_buffers(pa.string(), len(encoded), [None, pa.py_buffer(offsets), data])
+
+
+def texts(array: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """View a string or large_string array: int32 or int64[n + 1] offsets, and uint8[...] UTF-8 that they count in."""
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    _, offsets, data = array.buffers()
+    if len(array) == 0 or offsets is None:
+        return np.zeros(len(array) + 1, width), np.zeros(0, np.uint8)
+    view = np.frombuffer(offsets, width, len(array) + 1, array.offset * np.dtype(width).itemsize)
+    return np.require(view, requirements="A"), np.frombuffer(data or b"", np.uint8)
 
 
 def is_text(kind: Any) -> bool:

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.names import Names
 from fastcep.errors import SchemaError
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 
@@ -83,7 +87,7 @@ class Schema:
     """
 
     __slots__ = (
-        "_columns", "_ids", "_index", "_key", "_types", "codes", "header", "other_types", "sequence",
+        "_columns", "_finder", "_ids", "_index", "_key", "_types", "codes", "header", "other_types", "sequence",
         "sources", "time", "time_format", "time_unit", "time_zone", "type",
     )  # fmt: skip
 
@@ -103,6 +107,7 @@ class Schema:
     header: bool
     _types: Mapping[str, Mapping[str, str]]
     _ids: dict[str, int]
+    _finder: Names
     _columns: tuple[Column, ...]
     _index: dict[tuple[str, str], int]
     _key: tuple[Any, ...]
@@ -125,6 +130,7 @@ class Schema:
         put = object.__setattr__.__get__(self)
         put("_types", _checked_types(types))
         put("_ids", {name: i for i, name in enumerate(self._types)})
+        put("_finder", Names([name.encode("utf-8", "surrogatepass") for name in self._types]))
         put("sources", _checked_sources(sources or {}, self._types))
         put("codes", None if codes is None else _checked_codes(codes, self._types))
         if type is None and len(self._types) != 1:
@@ -210,6 +216,18 @@ class Schema:
         """Give the index of a type in `type_names`; SchemaError if it is not declared."""
         self.attributes(type_name)
         return self._ids[type_name]
+
+    def type_ids(self, offsets: npt.NDArray[Any], texts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint16]:
+        """Return the ids of type names, 65,535 of those that are not declared.
+
+        Parameters
+        ----------
+        offsets
+            int32 or int64[n + 1], where each name starts and ends.
+        texts
+            uint8[...], UTF-8.
+        """
+        return self._finder.find(offsets, texts)
 
     def attributes(self, type_name: str) -> Mapping[str, str]:
         """Give the attributes of a type and their dtypes; SchemaError if the type is not declared."""

@@ -306,3 +306,11 @@ def test_citibike() -> None:
         source = open_source(SHARED / f"citibike/JC-{month}-citibike-tripdata.csv.gz", CITIBIKE)
         total = sum(len(EventBatch.from_data(CITIBIKE, batch, StringTable())) for batch in source)
         assert total == source.rows_read == expected
+
+
+def test_texts_whose_offsets_run_backwards_are_damage() -> None:
+    offsets = pa.array([0, 3, 1, 4], pa.int32()).buffers()[1]
+    names = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"ABCD")])
+    data = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), names], ["ts", "to"])
+    with pytest.raises(DataError, match="cannot be read after 0 rows"):
+        list(open_source(data, Schema({"A": {"to": "string"}})))

@@ -1,0 +1,88 @@
+"""Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep; nothing is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from bench.queries import RESULTS
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+#: Titles; a sweep without one is not drawn.
+TITLES = {
+    "window": "Q1 with shorter and longer windows",
+    "keys": "Keys with four live rows each (with the most keys one)",
+    "queries": "Queries in one engine, each on a hundredth of the events",
+    "width": "Wide events",
+    "key_kind": "Keys of numbers and of text",
+    "selectivity": "Q1s over the events that pass a condition on themselves",
+}
+COLOURS = ("#1f5fa8", "#c4511d", "#3b8a5a")
+MARKERS = ("o", "s", "^")
+
+
+def draw(name: str, sweep: dict[str, Any], path: Path) -> None:
+    """Draw a sweep: events per second, and beside it growth of the time, or bytes, where there are such."""
+    second = next((kind for kind in ("growth", "bytes_per_key") if _has(sweep, kind)), None)
+    figure = Figure(figsize=(9 if second else 5.5, 3.6), layout="constrained")
+    canvas = FigureCanvasSVG(figure)
+    axes = figure.subplots(1, 2 if second else 1, squeeze=False)[0]
+    _lines(axes[0], sweep, "million_events_per_cpu_second")
+    axes[0].set_ylabel("million events per CPU second")
+    if second == "growth":
+        _lines(axes[1], sweep, "growth")
+        own = {"series": {"fastcep": sweep["series"]["fastcep"]}}
+        _lines(axes[1], own, "growth_without_system", "fastcep, without the system's pages")
+        axes[1].set_ylabel("time, relative to the shortest window")
+    elif second is not None:
+        _lines(axes[1], sweep, "bytes_per_key", "a key")
+        _lines(axes[1], sweep, "bytes_per_row", "a row")
+        axes[1].set_ylabel("bytes held")
+    for each in axes:
+        each.set_xscale("log")
+        each.set_yscale("log")
+        for axis in (each.xaxis, each.yaxis):
+            axis.set_major_formatter("{x:g}")
+        each.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        each.yaxis.set_minor_formatter("{x:g}")
+        each.set_xlabel(sweep["x"])
+        each.grid(alpha=0.3, which="major")
+        if len(each.lines) > 1:
+            each.legend(frameon=False, fontsize="small")
+    figure.suptitle(TITLES[name], fontsize="medium")
+    canvas.print_figure(str(path), metadata={"Date": None})
+
+
+def _has(sweep: dict[str, Any], kind: str) -> bool:
+    """Whether something is known of all points of some series; of several series only what is relative is drawn."""
+    series = list(sweep["series"].values())
+    return (len(series) == 1 or kind == "growth") and all(kind in point for points in series for point in points)
+
+
+def _lines(axes: Axes, sweep: dict[str, Any], kind: str, label: str | None = None) -> None:
+    for series, points in sweep["series"].items():
+        at = len(axes.lines)
+        axes.plot(
+            [point["x"] for point in points], [point[kind] for point in points],
+            color=COLOURS[at], marker=MARKERS[at], markersize=4, linewidth=1.2, label=label or series,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Draw all that are known."""
+    rcParams["svg.hashsalt"] = "fastcep"  # the same picture from the same figures
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for name, sweep in json.loads((RESULTS / "sweeps.json").read_text())["sweeps"].items():
+        if name in TITLES:
+            draw(name, sweep, IMAGES / f"sweep_{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

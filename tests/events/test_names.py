@@ -1,0 +1,50 @@
+"""Ids of event types by name: `Schema.type_ids` and the kernel behind it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastcep._core.names import Names
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.convert import texts
+
+UNKNOWN = 65_535
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+@given(
+    st.lists(TEXTS.filter(bool), min_size=1, max_size=40, unique=True), st.data(),
+    st.sampled_from([pa.string(), pa.large_string()]), st.integers(0, 3),
+)  # fmt: skip
+def test_ids_are_places_among_the_names(names, data, kind, skipped):
+    asked = data.draw(st.lists(st.sampled_from(names) | TEXTS, max_size=30))
+    array = pa.array(["behind the slice"] * skipped + asked, kind).slice(skipped)
+    ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(array))
+    assert ids.dtype == np.uint16
+    assert ids.tolist() == [names.index(text) if text in names else UNKNOWN for text in asked]
+
+
+def test_most_names_there_can_be():
+    names = [f"T{number}" for number in range(65_535)]
+    ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(pa.array([*names, "T65535"])))
+    assert ids.tolist() == list(range(65_536))
+    with pytest.raises(ValueError, match="at most 65535"):
+        Names([name.encode() for name in [*names, "T65535"]])
+
+
+KINDS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_all_kinds_of_text_name_types_alike(kind):
+    schema = Schema({"Ä": {}, "B": {}}, type="type", other_types="ignore")
+    kinds = pa.array(["B", "Ä", "b", "B", "ÄB"]).cast(kind)
+    batch = EventBatch.from_data(schema, pa.table({"ts": range(5), "type": kinds}), StringTable())
+    assert batch.type.tolist() == [1, 0, 1]
+    assert batch.time.tolist() == [0, 1, 3]
+
+
+def test_no_texts():
+    assert Schema({"A": {}, "B": {}}, type="type").type_ids(*texts(pa.array([], pa.string()))).tolist() == []
