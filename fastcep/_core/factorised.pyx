@@ -388,12 +388,21 @@ cdef void _choose(Core* core, int member, const Bucket* bucket, int64_t row, int
 
 
 cdef bint _open(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
-    """Begin a frame with an element, which is put at hand; False without memory."""
+    """Begin a frame with an element, which is put at hand, if it leads to anything; False without memory."""
+    cdef const Step* back = core.back[member - 1]
     cdef Vec* frames = &core.frames
     cdef Bucket* found
-    cdef int64_t* frame
-    cdef int end = 0, own_end = 0
     cdef Bucket* own
+    cdef int64_t* frame
+    cdef int end = 0, own_end = 0, own_next = 0
+    found = _meet(core, back, bucket, row, k, bucket.data[row], &end)
+    if found == NULL and back.same:
+        return True
+    own = _meet(core, core.again[member], bucket, row, k, bucket.data[row], &own_end)
+    if own != NULL:
+        own_next = own.head
+        if back.same:  # an element before all that it could follow leads to nothing
+            own_next = _after(own.data, own_next, own_end, found.data[found.head])
     if frames.size + FRAME > frames.capacity and reserve(frames, frames.size + FRAME) < 0:
         core.failed = True
         return False
@@ -401,13 +410,11 @@ cdef bint _open(Core* core, int member, const Bucket* bucket, int64_t row, int k
         core.failed = True
         return False
     _hold(core, member, bucket, row)
-    own = _meet(core, core.again[member], bucket, row, k, bucket.data[row], &own_end)
-    found = _meet(core, core.back[member - 1], bucket, row, k, bucket.data[row], &end)
     frame = frames.data + frames.size
     frame[ELEMENT] = <int64_t>bucket
     frame[ELEMENT_ROW] = row
     frame[OWN] = <int64_t>own
-    frame[OWN_NEXT] = own.head if own != NULL else 0
+    frame[OWN_NEXT] = own_next
     frame[OWN_END] = own_end if own != NULL else 0
     frame[BACK] = <int64_t>found
     frame[BACK_NEXT] = found.head if found != NULL else 0

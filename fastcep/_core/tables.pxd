@@ -168,6 +168,7 @@ cdef struct Step:           # from an event that is chosen to one of another var
     int32_t n_words
     int32_t* n_terms
     Term* terms              # of all words
+    bint same                # see StepPlan
     bint joins               # the first variable is before it, see factorised._join
     int32_t* words           # per word the sign of its register
     bint has_predicate

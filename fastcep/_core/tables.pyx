@@ -331,7 +331,7 @@ cdef class Tables:
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i
-            step.member, step.kept = item.member, item.kept
+            step.member, step.kept, step.same = item.member, item.kept, item.same
             step.n_terms = ints([len(word) for word in item.words], &step.n_words)
             operands = [operand for word in item.words for operand in word]
             step.terms = <Term*>calloc(max(1, len(operands)), sizeof(Term))

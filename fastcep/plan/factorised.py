@@ -128,7 +128,7 @@ class _Factoriser:
             store = self._store_of(draft)
             if store not in self.stores:
                 self.stores.append(store)
-        steps = tuple(self._step(draft) for draft in drafts)  # which finds the registers
+        steps = tuple(self._step(draft, drafts) for draft in drafts)  # which finds the registers
         if any(len(registers) > _MAX_REGISTERS for registers in self.registers):
             return f"its conditions read more than {_MAX_REGISTERS} values of one variable"
         return Factorised(tuple(self._kept(*store) for store in self.stores), steps, tuple(self.stores))
@@ -219,7 +219,16 @@ class _Factoriser:
     def _store_of(self, draft: _Draft) -> tuple[int, tuple[Op, ...]]:
         return draft.member, tuple(own for own, _ in draft.keys)
 
-    def _step(self, draft: _Draft) -> StepPlan:
+    def _is_same(self, draft: _Draft, drafts: Sequence[_Draft]) -> bool:
+        """Whether the step's key is the same for all elements of the Kleene variable that it comes from."""
+        if draft.again or not self.places.leaves[draft.source].repeated:
+            return False
+        again = next(other for other in drafts if other.again and other.member == draft.source)
+        kept = [own for own, terms in again.keys if terms == ((1, transform(own, _next)),)]
+        parts = [part for _, terms in draft.keys for _, part in terms if part.name != "const"]
+        return all(part in kept or _member(part) != draft.source for part in parts)
+
+    def _step(self, draft: _Draft, drafts: Sequence[_Draft]) -> StepPlan:
         words = tuple(tuple(self._term(sign, part, draft) for sign, part in terms) for _, terms in draft.keys)
 
         def resolve(node: Op) -> tuple[str, int] | None:
@@ -237,6 +246,7 @@ class _Factoriser:
             kept=self.stores.index(self._store_of(draft)),
             words=words,
             predicate=predicate,
+            same=self._is_same(draft, drafts),
             key_texts=tuple(
                 (describe(own, self.query), self._sum(terms)) for own, terms in draft.keys
             ),

@@ -133,10 +133,12 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step back, from ``source``, the member of the earliest event chosen so far, to an event of ``member`` before it.
+    """A step back: from ``source``, the member of the earliest event chosen so far, to one of ``member`` before it.
 
     It is looked for in the store ``kept``, under a key each of whose ``words`` is a sum, and filtered by ``predicate``
-    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand.
+    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand. ``same`` says
+    of a step back from a Kleene variable that its key is the same for all elements: where it finds nothing for one,
+    elements before that lead to no match.
     """
 
     source: int
@@ -144,6 +146,7 @@ class StepPlan:
     kept: int
     words: tuple[tuple[Term, ...], ...]
     predicate: Program | None
+    same: bool
     key_texts: tuple[tuple[str, str], ...] = ()
     predicate_texts: tuple[str, ...] = ()
 

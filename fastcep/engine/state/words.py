@@ -48,10 +48,10 @@ class Words:
 
     def __init__(self, plan: Plan, matcher: Matcher) -> None:
         self.plan = plan
-        self._nodes, self._indexes = matcher.layout
-        self.shapes = self._shapes()
         # A plan has one of them at most.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
+        self._nodes, self._indexes = matcher.layout
+        self.shapes = self._shapes()
         self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(self._kept))]
 
     def _shapes(self) -> dict[str, int]:
