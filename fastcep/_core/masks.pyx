@@ -12,6 +12,7 @@ from fastcep._core.batch cimport Events
 from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
+from fastcep._core.parted cimport is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.tables cimport Column
@@ -25,6 +26,8 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
     cdef int n
     if core.shared:
         n = _merged(core, bits, relevant, base, m)
+        if core.parts > 1:
+            n = _own_keys(core, bits, relevant, n, events, base)
         if n > 0 or core.partition != NULL:
             _point(core, events, base, m)
     else:
@@ -60,6 +63,19 @@ cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base,
         bits[event - base] = mask
         n += 1
     return n
+
+
+cdef int _own_keys(Core* core, uint64_t* bits, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
+    """Leave only this part's events among the relevant ones, and no member to the others."""
+    cdef int i, k, kept = 0
+    cdef bint own
+    for i in range(n):
+        k = relevant[i]
+        own = is_own(core, events, base + k)
+        relevant[kept] = k
+        kept += own
+        bits[k] &= 0 - <uint64_t>own
+    return kept
 
 
 cdef int _domestic(const uint8_t* foreign, int32_t* relevant, int n) noexcept nogil:
@@ -115,6 +131,8 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
         bits[k] = members[types[k]]
         relevant[n] = k
         n += bits[k] != 0
+    if core.parts > 1:  # before any condition is evaluated, so that each is once per event
+        n = _own_keys(core, bits, relevant, n, events, base)
     for i in range(core.n_members):
         asked = core.local_members[i]
         if asked == 0:

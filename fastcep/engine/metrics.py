@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastcep.engine.parted import parts_of_query
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.events import StringTable
@@ -58,6 +59,7 @@ def _of_query(item: Running) -> dict[str, Any]:
     return {
         "weight": item.query.weight,
         "since": item.since,
+        "parts": len(parts_of_query(item.matcher)),
         "relevant_events": item.matcher.relevant,
         "matches": item.matcher.matches,
         "live_partial_matches": item.matcher.live,

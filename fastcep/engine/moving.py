@@ -145,6 +145,7 @@ class Moving(Stream):
         *,
         clock: Callable[[], int] = monotonic_ns,
         memory_limit: str | int | None = "same",
+        threads: int = 1,
     ) -> Self:
         """Make an engine that goes on where a snapshot was taken.
 
@@ -158,6 +159,9 @@ class Moving(Stream):
             As for the engine that it was taken of; other options are in the snapshot.
         memory_limit
             As for an engine; ``"same"`` is what it was.
+        threads
+            As for an engine. It may be another number than that of the engine that the snapshot was taken of, which
+            is not in the snapshot.
 
         Raises
         ------
@@ -169,7 +173,7 @@ class Moving(Stream):
         """
         header, tables = _read(snapshot)
         limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
-        engine = cls._made(header, queries, {"clock": clock, **limit})
+        engine = cls._made(header, queries, {"clock": clock, "threads": threads, **limit})
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]

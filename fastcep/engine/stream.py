@@ -13,6 +13,8 @@ from threading import Lock
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
+from fastcep.engine.parted import check_parted
+from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.strings import UnusedStrings
@@ -39,6 +41,8 @@ class Stream:
         The limit.
     timed_out
         Whether partial matches that have timed out are given out.
+    pool
+        Threads that share the work; None: there is only the calling one.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Stream:
         reorder: Reorderer | None,
         memory: MemoryLimit,
         timed_out: bool,
+        pool: Pool | None = None,
     ) -> None:
         self._schema: Schema = queries[0].schema
         self._attributes = attributes
@@ -56,14 +61,16 @@ class Stream:
         self._faults = memory.faults
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
-        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out)
+        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out, pool=pool)
         self._unused = UnusedStrings(self._strings, self._schema)
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None
         self._ended = False
         self._busy = Lock()
-        self._run([self._queries.prepare(query, 0) for query in queries])
+        first = [self._queries.prepare(query, 0) for query in queries]
+        check_parted([item.plan for item in first], pool)
+        self._run(first)
 
     @contextmanager
     def _alone(self, *, ended: bool = False) -> Iterator[None]:
