@@ -5,14 +5,14 @@ A bit of the mask says that the event may be bound to a member: by its type, and
 come from the query's own programs, or, in an engine of several queries, from the lists of the ``filters`` that they
 share; then an event that none of the query's members may bind is never looked at.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
-from fastcep._core.parted cimport is_own
+from fastcep._core.parted cimport hash_of, is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.tables cimport Column
@@ -127,12 +127,20 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
     cdef const uint16_t* types = events.types + base
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    for k in range(m):
-        bits[k] = members[types[k]]
-        relevant[n] = k
-        n += bits[k] != 0
-    if core.parts > 1:  # before any condition is evaluated, so that each is once per event
-        n = _own_keys(core, bits, relevant, n, events, base)
+    cdef const int64_t* keys
+    if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
+        keys = events.data[core.part_column] + base
+        for k in range(m):
+            bits[k] = members[types[k]] & (0 - <uint64_t>(<uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size))
+            relevant[n] = k
+            n += bits[k] != 0
+    else:
+        for k in range(m):
+            bits[k] = members[types[k]]
+            relevant[n] = k
+            n += bits[k] != 0
+        if core.parts > 1:  # before any condition is evaluated, so that each is once per event
+            n = _own_keys(core, bits, relevant, n, events, base)
     for i in range(core.n_members):
         asked = core.local_members[i]
         if asked == 0:

@@ -35,6 +35,7 @@ from fastcep._core.gauges cimport (
 from fastcep._core.load cimport load
 from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
+from fastcep._core.parted import range_of
 from fastcep._core.parts cimport end_parts, end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.policy cimport policy_clear
@@ -223,7 +224,10 @@ cdef class Matcher:
         """
         self.key_columns = columns
         self.core.part, self.core.parts = part, parts
+        self.core.part_first, self.core.part_size = range_of(part, parts)
         self.core.part_columns, self.core.part_floats = &columns[0], floats
+        some = {columns[i] for i in range(columns.shape[0]) if self.core.type_members[i]}
+        self.core.part_column = -1 if len(some) > 1 or floats else some.pop()
 
     def share(self, filters, bint counts=True):
         """Take the event masks from ``filters``, one ``Filter`` per member, when :meth:`process` says so; None: never.

@@ -9,13 +9,13 @@ Runs come by time, then by *place*: the position of their event, of a decision t
 `NO_PLACE`, behind all events of its time. What is decided there comes by the event that opened its window. Where several
 parts decide at one place, matches come by the event that *made* them, the last one that they bind: births of one matcher.
 """
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from fastcep._core.memory cimport Budget, unlimited
-from fastcep._core.parted cimport part_of, part_of_float
+from fastcep._core.parted cimport hash_of, hash_of_float
 from fastcep._core.vectors cimport Vec, push, reserve, take, vec_free
 
 MOST_PARTS = 64          #: of one query
@@ -46,10 +46,18 @@ def parts_of(const int64_t[::1] words, int parts, bint floats):
     uint8[n]
     """
     cdef Py_ssize_t i
+    cdef uint64_t hashed
     cdef uint8_t[::1] out = np.empty(words.shape[0], np.uint8)
     for i in range(words.shape[0]):
-        out[i] = part_of_float((<const double*>&words[i])[0], parts) if floats else part_of(words[i], parts)
+        hashed = hash_of_float((<const double*>&words[i])[0]) if floats else hash_of(words[i])
+        out[i] = (hashed * <uint64_t>parts) >> 32
     return np.asarray(out)
+
+
+def range_of(part, parts):
+    """The hashes of the keys of a part: the first, and how many there are."""
+    first = -(-(part << 32) // parts)
+    return first, -(-((part + 1) << 32) // parts) - first
 
 
 def merge_runs(sides):
@@ -99,6 +107,59 @@ def merge_runs(sides):
 
 cdef int _order(Side* side, int n, Vec* out) noexcept nogil:
     """Write the runs and segments; -1 without memory."""
+    cdef int64_t runs = 0
+    cdef int i
+    for i in range(n):
+        runs += side[i].size
+    for i in range(3):
+        if reserve(out + i, runs) < 0:
+            return -1
+    if n == 2 and not _decides(side) and not _decides(side + 1):
+        return _order_two(side, side + 1, out)
+    return _order_any(side, n, out)
+
+
+cdef bint _decides(const Side* side) noexcept nogil:
+    cdef int64_t run
+    for run in range(side.size):
+        if side.detected[run] < 0:
+            return True
+    return False
+
+
+cdef int _order_two(Side* one, Side* other, Vec* out) noexcept nogil:
+    """The same for what two parts found by events alone: their positions tell the order."""
+    cdef Side* sides[2]
+    cdef Side* from_
+    cdef int64_t end, first, run, matches
+    cdef int64_t at = 0
+    cdef int now
+    sides[0], sides[1] = one, other
+    now = one.size == 0 or (other.size > 0 and other.detected[0] < one.detected[0])
+    while True:  # all runs of one part before the next one of the other
+        from_ = sides[now]
+        end = sides[1 - now].detected[sides[1 - now].run] if sides[1 - now].run < sides[1 - now].size else INT64_MAX
+        first = run = from_.run
+        matches = 0
+        while run < from_.size and from_.detected[run] < end:
+            out[0].data[at] = from_.detected[run]
+            out[1].data[at] = from_.times[run]
+            out[2].data[at] = from_.counts[run]
+            matches += from_.counts[run]
+            at += 1
+            run += 1
+        if run > first and (push(out + 3, now) < 0 or push(out + 3, matches) < 0):
+            return -1
+        from_.run = run
+        if end == INT64_MAX:
+            break
+        now = 1 - now
+    for now in range(3):
+        out[now].size = at
+    return 0
+
+
+cdef int _order_any(Side* side, int n, Vec* out) noexcept nogil:
     cdef Side* best
     cdef int64_t total, last = -1
     cdef int i, first, tied

@@ -59,8 +59,8 @@ class Engine(Moving):
     timed_out_limit
         How many of them may wait for :meth:`timed_out` before no more events are taken.
     threads
-        How many threads match, the calling one included. They share a keyed query by its keys, and queries that are
-        not keyed whole; what comes of it, and its order, are those of one thread.
+        How many threads match, the calling one included: each has some keys of every keyed query, and of the other
+        queries some. Matches and their order are those of one thread.
 
     Raises
     ------
@@ -368,15 +368,12 @@ class Engine(Moving):
                 return self._take(batch, complete=complete)
             finally:
                 self._queries.end(self._position, complete=complete)
-                if self._queries.pool is not None:
-                    self._queries.pool.close()
 
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:
         """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
-        pool, plans = self._queries.pool, [item.plan for item in self._queries]
-        return explain(plans, format=format, threads=1 if pool is None else pool.threads)
+        return explain([item.plan for item in self._queries], format=format, threads=self._queries.threads)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -387,23 +384,17 @@ class Engine(Moving):
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
             ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum of the
             queries' peaks, or of their parts'), ``dropped_partial_matches`` (for want of memory), ``stored_rows`` (dead
-            ones not yet removed included), ``negated_events`` (kept for ``NEG``), ``waiting_matches`` (for the time
-            that decides them; they count as partial matches), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows,
-            integer divisions by zero), ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None at
-            first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`),
-            ``foreign_events`` (of key groups that are not here, see :meth:`extract`), ``memory_bytes``,
-            ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes), ``bytes_per_row``
-            (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of the ``total``
-            programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the ``reason``; ``threads``;
-            and ``queries``: by name ``weight``, ``since`` (how many events had come before it), ``parts`` (threads
-            among which its keys are divided), and its share of ``relevant_events``, ``matches``,
-            ``live_partial_matches``, ``dropped_partial_matches``, ``arithmetic_nulls``, ``function_errors`` and
-            ``memory_bytes``. What a removed query counted is gone.
+            ones included), ``negated_events`` (kept for ``NEG``), ``waiting_matches``, ``keys``, ``strings``,
+            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
+            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events``, ``late_waiting``,
+            ``foreign_events`` (of key groups that are not here), ``memory_bytes``, ``memory_limit``,
+            ``memory_by_query``, ``bytes_per_key``, ``bytes_per_row``, ``bytes_per_event``, ``threads``, ``kernels`` (of
+            the ``total`` programs how many are ``generated``, ``pending``, ``failed``; the ``reason``) and ``queries``:
+            by name ``weight``, ``since`` (the first event), ``parts`` (among which its keys are divided) and its share
+            of the counters. What a removed query counted is gone. See docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        pool = self._queries.pool
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
-        own["threads"] = 1 if pool is None else pool.threads
         parts = collect(self._queries, self._strings, self._reorder)
         return own | parts | {"kernels": self._queries.kernels.metrics()}
 

@@ -51,6 +51,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
         "bytes_per_key": sum(matcher.key_bytes for matcher in matchers) / keys if keys else 0.0,
         "bytes_per_row": sum(matcher.row_bytes for matcher in matchers) / rows if rows else 0.0,
         "bytes_per_event": ring.nbytes / len(ring) if ring is not None and len(ring) else 0.0,
+        "threads": queries.threads,
         "queries": {item.name: _of_query(item) for item in running},
     }
 

@@ -192,8 +192,10 @@ class Parted:
             if listed[-1]:
                 calls.append(partial(_merged, list(sizes), segments))
         calls += [partial(_merged, columns, segments) for columns in more]
-        for columns in (*values, *lengths):
+        for columns in values:
             columns.clear()  # the calls have them, and free them one by one
+        for all_sizes in lengths:
+            all_sizes.clear()
         merged = iter(run(self._pool, calls, int(segments[:, 1].sum()) >= PARALLEL_MATCHES))
         pairs = [(next(merged), next(merged) if own else None) for own in listed]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs], list(merged)

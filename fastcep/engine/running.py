@@ -149,6 +149,11 @@ class Queries:
                 return item
         raise ValidationError(no_query(name, [item.name for item in self.running]))
 
+    @property
+    def threads(self) -> int:
+        """How many threads match, the calling one included."""
+        return 1 if self.pool is None else self.pool.threads
+
     # ------------------------------------------------------------- which there are
 
     def prepare(self, query: ast.Query, position: int) -> Running:
@@ -282,7 +287,7 @@ class Queries:
         matcher = item.matcher
         lost = matcher.lost
         try:
-            taken = matcher.process(events, self.ring, first, last, shared)
+            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `Parted` here
         except Exception as error:
             matcher.drop(events.last_time)
             matcher.forget_windows()
@@ -351,6 +356,8 @@ class Queries:
                 item.windows.end()
         if self.ring is not None:
             self.ring.reclaim(position)
+        if self.pool is not None:
+            self.pool.close()
 
     def _note_timed_out(self) -> None:
         """Take what has timed out, while the ring has its events."""
