@@ -27,6 +27,8 @@ def part(share: int, most: int) -> settings:
 
 
 few, some, fewer = part(40, 60), part(4, 300), part(8, 150)
+#: Of several threads, which are compared besides.
+few_threaded, some_threaded = part(100, 40), part(10, 200)
 
 
 def keyed(case: Case) -> Case:

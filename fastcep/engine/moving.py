@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from xxhash import xxh3_128_hexdigest
 
+from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.running import Running
 from fastcep.engine.state.container import unpack
@@ -170,7 +171,10 @@ class Moving(Stream):
             another way or cannot read; functions that they call must be registered.
         MemoryLimitError
             A query would need more than its share.
+        ValidationError
+            `threads` is no number of threads.
         """
+        make_pool(threads)  # tells if it is no number of threads
         header, tables = _read(snapshot)
         limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
         engine = cls._made(header, queries, {"clock": clock, "threads": threads, **limit})

@@ -154,6 +154,8 @@ def test_single_events() -> None:
 def test_no_number_of_threads(threads: Any) -> None:
     with pytest.raises(ValidationError, match=r"threads=.*an int from 1 to 64"):
         fc.Engine(query("plain"), threads=threads)
+    with pytest.raises(ValidationError, match=r"threads=.*an int from 1 to 64"):
+        fc.Engine.restore(fc.Engine(query("plain")).snapshot(), threads=threads)
 
 
 @pytest.mark.parametrize(
@@ -275,13 +277,21 @@ def test_threads_come_when_they_are_needed_and_go_with_the_engine() -> None:
     gc.collect()
     assert gone()
     engine = fc.Engine(query("plain"), threads=3)
-    engine.process(stream(1, 100)[0])
+    engine.process(stream(1, 1_000)[0])
     assert not workers()
     engine.process(stream(2, 5_000)[1])
     assert workers()
     del engine
     gc.collect()
     assert gone()
+
+
+def test_few_relevant_events_wake_nobody() -> None:
+    rare = fc.parse("PATTERN SEQ(A a, B b) WHERE [k] AND a.v = 99 AND b.v = 99 WITHIN 300ns", SCHEMA)
+    engine = fc.Engine(rare, threads=2)
+    for batch in (stream(1, 100)[0], *stream(3, 5_000)[1:]):
+        engine.process(batch)
+    assert not workers()
 
 
 def test_threads_go_when_the_stream_ends() -> None:

@@ -15,7 +15,7 @@ from disorder import disordered
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import COUNTERS, assert_unmoved, is_keyed, quiet
-from moving_cases import ALLOWED, areas, few, fewer, fits_one_table, keyed, some
+from moving_cases import ALLOWED, areas, few_threaded, fits_one_table, keyed, some_threaded
 from naive import Event
 from policy_strategies import is_planned, policy_cases
 from strategies import Case
@@ -64,7 +64,7 @@ def compare_one(data: st.DataObject, case: Case, events: list[Event], **options:
 
 
 @areas
-@some
+@some_threaded
 @given(st.data())
 def test_policies(area: str, data: st.DataObject) -> None:
     case = keyed(data.draw(policy_cases(area), "case"))
@@ -73,14 +73,14 @@ def test_policies(area: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("outer", "inner"), ALLOWED)
-@few
+@few_threaded
 @given(st.data())
 def test_operators(outer: str, inner: str, data: st.DataObject) -> None:
     case = keyed(data.draw(strategies.operator_cases(outer, inner), "case"))
     compare_one(data, case, case.events)
 
 
-@some
+@some_threaded
 @given(st.data())
 def test_conditions(data: st.DataObject) -> None:
     case = keyed(data.draw(strategies.cases(), "case"))
@@ -88,7 +88,7 @@ def test_conditions(data: st.DataObject) -> None:
 
 
 @areas
-@fewer
+@some_threaded
 @given(st.data())
 def test_out_of_order(area: str, data: st.DataObject) -> None:
     case, arrivals, lateness = data.draw(disordered(policy_cases(area).map(keyed)), "case")
@@ -97,7 +97,7 @@ def test_out_of_order(area: str, data: st.DataObject) -> None:
 
 
 @areas
-@some
+@some_threaded
 @given(st.data())
 def test_timed_out(area: str, data: st.DataObject) -> None:
     case = keyed(data.draw(policy_cases(area), "case"))
@@ -106,7 +106,7 @@ def test_timed_out(area: str, data: st.DataObject) -> None:
     compare_one(data, case, case.events, timed_out=True)
 
 
-@some
+@some_threaded
 @given(st.data())
 def test_several_queries(data: st.DataObject) -> None:
     case = keyed(data.draw(policy_cases(), "case"))
