@@ -81,9 +81,7 @@ def _expected(going: Sequence[Running], events: int) -> float:
     return expected
 
 
-def _taken(
-    part: Matcher, events: Batch, ring: object, first: int, last: int, shared: bool
-) -> int | Exception:
+def _taken(part: Matcher, events: Batch, ring: object, first: int, last: int, shared: bool) -> int | Exception:
     """Let a matcher take events; returns up to which it did, or what went wrong."""
     try:
         return part.process(events, ring, first, last, shared)
