@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,12 +35,12 @@ def is_keyed(engine: fc.Engine) -> bool:
 class Fleet:
     """Engines that together hold the key groups of one, all of which take every event."""
 
-    def __init__(self, engine: fc.Engine, choose: Choose, options: dict[str, Any]) -> None:
+    def __init__(self, engine: fc.Engine, choose: Choose, options: Callable[[], dict[str, Any]]) -> None:
         self.engines = [engine]
         self.keyed = is_keyed(engine)
         self.cut = False
         self._choose = choose
-        self._options = options
+        self._options = options  # of the next engine that is restored
 
     def move(self) -> None:
         """Store and restore; take out and put back; or part, and come together."""
@@ -53,7 +53,7 @@ class Fleet:
         if how == 0:
             return
         if how == 1:
-            self.engines = [fc.Engine.restore(engine.snapshot(), **self._options)]
+            self.engines = [fc.Engine.restore(engine.snapshot(), **self._options())]
             return
         self.cut = True
         places = [self._choose(3) for _ in range(64)]
@@ -63,7 +63,7 @@ class Fleet:
             while taken:
                 engine.merge(taken.pop(self._choose(len(taken))))
         else:
-            self.engines = [fc.Engine.restore(part, **self._options) for part in taken]
+            self.engines = [fc.Engine.restore(part, **self._options()) for part in taken]
 
     def call(self, name: str, *arguments: Any) -> pa.Table:
         """Call all engines, and put together what they return."""
@@ -75,7 +75,13 @@ class Fleet:
 
 
 def assert_unmoved(
-    engine: fc.Engine, other: fc.Engine, batches: Iterable[Data], choose: Choose, options: dict[str, Any], how: str
+    engine: fc.Engine,
+    other: fc.Engine,
+    batches: Iterable[Data],
+    choose: Choose,
+    how: str,
+    options: Callable[[], dict[str, Any]] = dict,
+    counters: Sequence[str] = COUNTERS,
 ) -> None:
     """Run two equal engines over a stream, and let the state of one move before every batch and before the end."""
     fleet = Fleet(other, choose, options)
@@ -89,7 +95,7 @@ def assert_unmoved(
         if not fleet.cut:
             assert_equal(engine.late(), fleet.engines[0].late(), 1, f"late, {how}")
             own, moved = engine.metrics(), fleet.engines[0].metrics()
-            differing = {name: (own[name], moved[name]) for name in COUNTERS if own[name] != moved[name]}
+            differing = {name: (own[name], moved[name]) for name in counters if own[name] != moved[name]}
             assert not differing, f"{differing}, {name}, {how}"
 
 

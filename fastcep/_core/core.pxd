@@ -1,5 +1,5 @@
 # The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fastcep._core.able cimport Able
 from fastcep._core.filters cimport Passed
@@ -139,6 +139,17 @@ cdef struct Core:
     const Passed** passed
     int64_t* next_passed     # and the next of them
     const uint8_t* foreign   # per event of the batch whether its key group is another engine's; NULL: none is
+    int parts                # matchers that share the query's events by key, see parted.pyx,
+    int part                 # and which of them this is
+    const int32_t* part_columns  # per type id the column of the key, or -1,
+    int32_t part_column      # the only one, if it is of integers; or -1
+    bint part_floats
+    uint32_t part_first      # hashes of keys that are its own: from here on so many
+    uint32_t part_size
+    int64_t place            # more than one part: where a window closes, and the position of the event that opened it,
+    int64_t opened
+    Vec places               # output: of each decision of an explicit window,
+    Vec timed_places         # of each partial match that has timed out in one
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:

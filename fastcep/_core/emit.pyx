@@ -148,6 +148,9 @@ cdef void end_event(Core* core, int64_t position, int64_t time) noexcept nogil:
             for i in range(core.emitted):
                 if push(&core.out_windows, core.window_id) < 0:
                     core.failed = True
+    if core.parts > 1 and position < 0 and core.window_kind == EXPLICIT and core.emitted and not core.failed:
+        if push(&core.places, core.place) < 0 or push(&core.places, core.opened) < 0:
+            core.failed = True
     if core.emitted and not core.failed:
         if (push(&core.detected, position) < 0 or push(&core.detected_times, time) < 0
                 or push(&core.detected_counts, core.emitted) < 0):

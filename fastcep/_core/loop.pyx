@@ -237,6 +237,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     """What the budget must say, added up."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
+    items += core.places.capacity + core.timed_places.capacity
     items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
     cdef int64_t number
     cdef Part* part
@@ -277,6 +278,12 @@ cdef void give_up(Core* core) noexcept nogil:
         forget(&core.seen)
     _withdraw(core, core.out_values, core.out_lengths, whole, core.select == CUMULATIVE)
     core.timed.size -= core.timed.size % 3
+    if core.timed_places.size > 0:
+        core.timed_places.size = core.timed.size // 3 * 2
+    if core.places.size > 0:
+        core.places.size = 0
+        for i in range(core.detected.size):
+            core.places.size += 2 * (core.detected.data[i] < 0)
     _withdraw(core, core.timed_values, core.timed_lengths, core.timed.size // 3, False)
     core.out_windows.size = whole if core.window_kind == EXPLICIT else 0
     core.lost += core.starts.live + core.elsewhere

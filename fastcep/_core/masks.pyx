@@ -5,13 +5,14 @@ A bit of the mask says that the event may be bound to a member: by its type, and
 come from the query's own programs, or, in an engine of several queries, from the lists of the ``filters`` that they
 share; then an event that none of the query's members may bind is never looked at.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
 )
+from fastcep._core.parted cimport hash_of, is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.tables cimport Column
@@ -25,6 +26,8 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
     cdef int n
     if core.shared:
         n = _merged(core, bits, relevant, base, m)
+        if core.parts > 1:
+            n = _own_keys(core, bits, relevant, n, events, base)
         if n > 0 or core.partition != NULL:
             _point(core, events, base, m)
     else:
@@ -60,6 +63,19 @@ cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base,
         bits[event - base] = mask
         n += 1
     return n
+
+
+cdef int _own_keys(Core* core, uint64_t* bits, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
+    """Leave only this part's events among the relevant ones, and no member to the others."""
+    cdef int i, k, kept = 0
+    cdef bint own
+    for i in range(n):
+        k = relevant[i]
+        own = is_own(core, events, base + k)
+        relevant[kept] = k
+        kept += own
+        bits[k] &= 0 - <uint64_t>own
+    return kept
 
 
 cdef int _domestic(const uint8_t* foreign, int32_t* relevant, int n) noexcept nogil:
@@ -111,10 +127,20 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
     cdef const uint16_t* types = events.types + base
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    for k in range(m):
-        bits[k] = members[types[k]]
-        relevant[n] = k
-        n += bits[k] != 0
+    cdef const int64_t* keys
+    if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
+        keys = events.data[core.part_column] + base
+        for k in range(m):
+            bits[k] = members[types[k]] & (0 - <uint64_t>(<uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size))
+            relevant[n] = k
+            n += bits[k] != 0
+    else:
+        for k in range(m):
+            bits[k] = members[types[k]]
+            relevant[n] = k
+            n += bits[k] != 0
+        if core.parts > 1:  # before any condition is evaluated, so that each is once per event
+            n = _own_keys(core, bits, relevant, n, events, base)
     for i in range(core.n_members):
         asked = core.local_members[i]
         if asked == 0:

@@ -18,7 +18,7 @@ under it, so that expiry is one compare per row, counting live rows is exact, an
 Invariants: rows of a bucket ascend by birth; no row is dead before its start is; staging keeps a scan apart from
 the appends it causes; nothing is allocated per event once the buffers have grown.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -35,6 +35,7 @@ from fastcep._core.gauges cimport (
 from fastcep._core.load cimport load
 from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
+from fastcep._core.parted import range_of
 from fastcep._core.parts cimport end_parts, end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.policy cimport policy_clear
@@ -77,7 +78,9 @@ cdef class Matcher:
     cdef object bounds               # keeps the arrays of use_bounds
     cdef object flags                # keeps the array of ignore
     cdef list filters                # (filter, its counters when it was taken) per member
+    cdef bint counts                 # whether their counters are this matcher's
     cdef int64_t nulls, errors       # counters of filters that were used before
+    cdef object key_columns          # keeps the array of take_part
 
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
@@ -152,6 +155,8 @@ cdef class Matcher:
         if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, self.core.window) < 0
                 or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
+        self.core.parts = 1
+        self.core.places.budget = self.core.timed_places.budget = &self.core.budget
         self.core.out_windows.budget = self.core.windows.budget = &self.core.budget
         if plan.windows is not None:
             self.core.is_isolated = plan.windows.isolated
@@ -233,6 +238,8 @@ cdef class Matcher:
         free(self.core.cursor)
         policy_clear(&self.core)
         vec_free(&self.core.out_windows)
+        vec_free(&self.core.places)
+        vec_free(&self.core.timed_places)
         vec_free(&self.core.detected)
         vec_free(&self.core.detected_times)
         pending_clear(&self.core.pending)
@@ -243,14 +250,29 @@ cdef class Matcher:
 
     # ------------------------------------------------------------------ Python's side
 
-    def share(self, filters):
-        """Take the event masks from ``filters``, one ``Filter`` per member, when :meth:`process` says so; None: never."""
+    def take_part(self, int part, int parts, const int32_t[::1] columns, bint floats):
+        """Bind only the events of one of ``parts`` parts; ``columns`` has per type id that of the key, or -1.
+
+        ``floats`` says that it is of float64. See parted.pyx.
+        """
+        self.key_columns = columns
+        self.core.part, self.core.parts = part, parts
+        self.core.part_first, self.core.part_size = range_of(part, parts)
+        self.core.part_columns, self.core.part_floats = &columns[0], floats
+        some = {columns[i] for i in range(columns.shape[0]) if self.core.type_members[i]}
+        self.core.part_column = -1 if len(some) > 1 or floats else some.pop()
+
+    def share(self, filters, bint counts=True):
+        """Take the event masks from ``filters``, one ``Filter`` per member, when :meth:`process` says so; None: never.
+
+        ``counts`` says that what they count is this query's; of its parts only one says so.
+        """
         cdef Filter one
         cdef int i
-        for one, nulls, errors in self.filters:
+        for one, nulls, errors in self.filters if self.counts else ():
             self.nulls += one.screen.arithmetic_nulls - nulls
             self.errors += one.screen.function_errors - errors
-        self.filters = []
+        self.filters, self.counts = [], counts
         for i, one in enumerate(filters or ()):
             self.filters.append((one, one.screen.arithmetic_nulls, one.screen.function_errors))
             self.core.passed[i] = &one.screen.passed
@@ -503,6 +525,13 @@ cdef class Matcher:
         return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
                 take(&self.core.detected_counts), windows)
 
+    def take_places(self, bint timed=False):
+        """Return and empty the places of decisions (``timed``: of what has timed out), int64[n, 2], see parted.pyx.
+
+        There are some in one of several parts of a query with explicit windows.
+        """
+        return take(&self.core.timed_places if timed else &self.core.places).reshape(-1, 2)
+
     def take_timed_out(self):
         """Return and empty the partial matches that have timed out: ``(values, lengths, [state, time, window id])``.
 
@@ -545,12 +574,12 @@ cdef class Matcher:
 
     @property
     def arithmetic_nulls(self):
-        shared = sum([one.arithmetic_nulls - nulls for one, nulls, _ in self.filters])
+        shared = sum([one.arithmetic_nulls - nulls for one, nulls, _ in self.filters if self.counts])
         return self.core.vm.arithmetic_nulls + self.nulls + shared
 
     @property
     def function_errors(self):
-        shared = sum([one.function_errors - errors for one, _, errors in self.filters])
+        shared = sum([one.function_errors - errors for one, _, errors in self.filters if self.counts])
         return self.core.vm.function_errors + self.errors + shared
 
     @property

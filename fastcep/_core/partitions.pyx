@@ -9,6 +9,7 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport Core
+from fastcep._core.parted cimport is_own
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.tables cimport IndexInfo
 
@@ -28,6 +29,8 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
     cdef int k, w, words = index.words
     for k in range(m):
         previous[k] = -1
+        if core.parts > 1 and not is_own(core, events, base + k):
+            continue
         columns = core.partition + events.types[base + k] * words
         for w in range(words):
             if columns[w] < 0 or (null[columns[w]] != NULL and null[columns[w]][base + k]):

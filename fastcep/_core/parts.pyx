@@ -52,7 +52,7 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
             else:
                 number = window_of(windows, windows.closed[windows.next_close])
                 if number >= 0:
-                    _close(core, number, time[closes])
+                    _close(core, number, time[closes], position + closes)
             windows.next_close += 1
     _close_passed(core, time, position, place, n)
 
@@ -68,7 +68,7 @@ cdef void _close_passed(Core* core, const int64_t* time, int64_t position, int64
             opened = window_at(windows, windows.first).position
             if position + place - opened < windows.length:
                 break
-            _close(core, windows.first, time[opened + windows.length - 1 - position])
+            _close(core, windows.first, time[opened + windows.length - 1 - position], opened + windows.length - 1)
 
 
 cdef void _close_all(Core* core, int64_t position, int64_t time) noexcept nogil:
@@ -77,7 +77,7 @@ cdef void _close_all(Core* core, int64_t position, int64_t time) noexcept nogil:
     cdef int64_t number
     for number in range(windows.first, windows.next):
         if window_at(windows, number).position < position and not core.failed:
-            _close(core, number, time)
+            _close(core, number, time, position)
 
 
 cdef void pass_time(Core* core, int64_t time) noexcept nogil:
@@ -88,14 +88,15 @@ cdef void pass_time(Core* core, int64_t time) noexcept nogil:
     while windows.first < windows.next and not core.failed:
         if _end_of(windows, windows.first) >= time:
             break
-        _close(core, windows.first, _end_of(windows, windows.first))
+        _close(core, windows.first, _end_of(windows, windows.first), INT64_MAX)
 
 
 cdef void end_windows(Core* core) noexcept nogil:
     """Close all windows at the end of the stream."""
     cdef Windows* windows = &core.windows
     while windows.first < windows.next and not core.failed:
-        _close(core, windows.first, _end_of(windows, windows.first) if windows.closing == AFTER_TIME else core.now)
+        _close(core, windows.first, _end_of(windows, windows.first) if windows.closing == AFTER_TIME else core.now,
+               INT64_MAX)
 
 
 cdef inline int64_t _end_of(const Windows* windows, int64_t number) noexcept nogil:
@@ -103,13 +104,17 @@ cdef inline int64_t _end_of(const Windows* windows, int64_t number) noexcept nog
     return time + windows.length if time <= INT64_MAX - windows.length else INT64_MAX
 
 
-cdef void _close(Core* core, int64_t number, int64_t time) noexcept nogil:
-    """Decide what waits for the window's end, at ``time``, and forget what was in it."""
+cdef void _close(Core* core, int64_t number, int64_t time, int64_t place) noexcept nogil:
+    """Decide what waits for the window's end, at ``time``, and forget what was in it.
+
+    ``place`` is the position of the event behind which it ends, INT64_MAX if it ends by time.
+    """
     cdef Windows* windows = &core.windows
     cdef Opened* window = window_at(windows, number)
     cdef int64_t now = core.now
     if window.part != NULL:
         if (window.part.pending.size > 0 or core.tells) and enter(core, window):
+            core.place, core.opened = place, window.position
             decide(core, time, True)
             if core.tells:
                 core.now = time

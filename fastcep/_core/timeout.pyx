@@ -83,5 +83,9 @@ cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
         time = last_time(&core.starts, time)
     elif core.window_kind == EXPLICIT:
         time = core.now
+    if core.parts > 1 and core.window_kind == EXPLICIT:
+        if push(&core.timed_places, core.place) < 0 or push(&core.timed_places, core.opened) < 0:
+            core.failed = True
+            return
     if push(&core.timed, number) < 0 or push(&core.timed, time) < 0 or push(&core.timed, core.window_id) < 0:
         core.failed = True

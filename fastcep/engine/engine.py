@@ -16,6 +16,7 @@ from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
 from fastcep.engine.moving import Moving
 from fastcep.engine.order import check_order, one_event
+from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.timeouts import timed_out_table
@@ -60,12 +61,16 @@ class Engine(Moving):
     store
         How partial matches are held: ``rows``, one each; ``factorised``, as the events that they are made of, where the
         query allows it (:meth:`explain` tells why not); ``auto``. The matches are the same.
+    threads
+        How many threads match, the calling one included: each has some keys of every keyed query, and of the other
+        queries some. Matches and their order are those of one thread.
 
     Raises
     ------
     ValidationError
         If queries disagree on the schema or share a name, call a function that is not registered or that Numba
-        cannot compile, or have a column of ``attributes`` with the name of another, or if an option is wrong.
+        cannot compile, or have a column of ``attributes`` with the name of another, or if an option is wrong: so are
+        ``threads`` for one query that is not keyed.
 
     Notes
     -----
@@ -88,13 +93,14 @@ class Engine(Moving):
         timed_out: bool = False,
         timed_out_limit: int = 1_000_000,
         store: str = "auto",
+        threads: int = 1,
     ) -> None:
         built = built_queries(queries, attributes)
         for query in built:
             warn_unbounded(query)
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
         memory = MemoryLimit(memory_limit, on_memory_limit)
-        super().__init__(built, attributes, reorder, memory, timed_out, store)
+        super().__init__(built, attributes, reorder, memory, timed_out, store, make_pool(threads))
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
         self._options = {
             "attributes": attributes,
@@ -372,7 +378,7 @@ class Engine(Moving):
 
     def explain(self, format: str = "text") -> str:
         """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
-        return explain([item.plan for item in self._queries], format=format)
+        return explain([item.plan for item in self._queries], format=format, threads=self._queries.threads)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -381,19 +387,16 @@ class Engine(Moving):
         -------
         dict
             ``events``, ``relevant_events`` (that some variable may bind), ``matches``, ``matches_by_query``,
-            ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum
-            of the queries' peaks), ``dropped_partial_matches`` (for want of memory), ``stored_rows`` (dead ones not
-            yet removed included), ``negated_events`` (kept for ``NEG``), ``waiting_matches`` (for the time that
-            decides them; they count as partial matches), ``keys``, ``strings``, ``arithmetic_nulls`` (overflows,
-            integer divisions by zero), ``function_errors`` (exceptions in users' functions), ``watermark`` (ns; None
-            at first), ``held_events``, ``late_events`` (all so far), ``late_waiting`` (for :meth:`late`),
-            ``foreign_events`` (of key groups that are not here, see :meth:`extract`),
-            ``memory_bytes``, ``memory_limit`` (None without), ``memory_by_query``, ``bytes_per_key`` (of the indexes),
-            ``bytes_per_row`` (starts and chains included), ``bytes_per_event`` (of the event ring), and ``kernels``: of
-            the ``total`` programs how many run as ``generated`` code, are ``pending`` or ``failed``, and the
-            ``reason``; and ``queries``: by name ``weight``, ``since`` (how many events had come before it) and its
-            part of ``relevant_events``, ``matches``, ``live_partial_matches``, ``dropped_partial_matches``,
-            ``arithmetic_nulls``, ``function_errors`` and ``memory_bytes``. What a removed query counted is gone.
+            ``rows_visited``, ``rows_created``, ``live_partial_matches`` (exact), ``peak_partial_matches`` (sum of the
+            queries' peaks, or of their parts'), ``dropped_partial_matches`` (for want of memory), ``stored_rows`` (dead
+            ones included), ``negated_events`` (kept for ``NEG``), ``waiting_matches``, ``keys``, ``strings``,
+            ``arithmetic_nulls`` (overflows, integer divisions by zero), ``function_errors`` (exceptions in users'
+            functions), ``watermark`` (ns; None at first), ``held_events``, ``late_events``, ``late_waiting``,
+            ``foreign_events`` (of key groups that are not here), ``memory_bytes``, ``memory_limit``,
+            ``memory_by_query``, ``bytes_per_key``, ``bytes_per_row``, ``bytes_per_event``, ``threads``, ``kernels`` (of
+            the ``total`` programs how many are ``generated``, ``pending``, ``failed``; the ``reason``) and ``queries``:
+            by name ``weight``, ``since`` (the first event), ``parts`` (among which its keys are divided) and its share
+            of the counters. What a removed query counted is gone. See docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}

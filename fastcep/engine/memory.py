@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastcep.engine.faults import Faults
+from fastcep.engine.parted import parts_of_query
 from fastcep.engine.running import Queries, Running
 from fastcep.errors import MemoryLimitError, ValidationError
 from fastcep.events import EventRing, parse_size
@@ -128,6 +129,10 @@ class MemoryLimit:
                     self._give_way(item, position)
                 else:
                     item.matcher.drop()
+            for part in parts_of_query(item.matcher) if share is not None else ():
+                if part.nbytes > part.limit and part.live:  # of several, whose query holds less than its share
+                    self.faults.gave_up(item.name, position, part.live, limited=True)
+                    part.drop()
 
     def share_out(self, queries: Queries, shared: int) -> int | None:
         """Give every query its share, also if it holds more now; returns it, None for no limit."""

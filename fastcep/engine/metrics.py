@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastcep.engine.parted import parts_of_query
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.events import StringTable
@@ -50,6 +51,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
         "bytes_per_key": sum(matcher.key_bytes for matcher in matchers) / keys if keys else 0.0,
         "bytes_per_row": sum(matcher.row_bytes for matcher in matchers) / rows if rows else 0.0,
         "bytes_per_event": ring.nbytes / len(ring) if ring is not None and len(ring) else 0.0,
+        "threads": queries.threads,
         "queries": {item.name: _of_query(item) for item in running},
     }
 
@@ -58,6 +60,7 @@ def _of_query(item: Running) -> dict[str, Any]:
     return {
         "weight": item.query.weight,
         "since": item.since,
+        "parts": len(parts_of_query(item.matcher)),
         "relevant_events": item.matcher.relevant,
         "matches": item.matcher.matches,
         "live_partial_matches": item.matcher.live,

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from xxhash import xxh3_128_hexdigest
 
+from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.running import Running
 from fastcep.engine.state.container import unpack
@@ -145,6 +146,7 @@ class Moving(Stream):
         *,
         clock: Callable[[], int] = monotonic_ns,
         memory_limit: str | int | None = "same",
+        threads: int = 1,
     ) -> Self:
         """Make an engine that goes on where a snapshot was taken.
 
@@ -158,6 +160,9 @@ class Moving(Stream):
             As for the engine that it was taken of; other options are in the snapshot.
         memory_limit
             As for an engine; ``"same"`` is what it was.
+        threads
+            As for an engine. It may be another number than that of the engine that the snapshot was taken of, which
+            is not in the snapshot.
 
         Raises
         ------
@@ -166,10 +171,13 @@ class Moving(Stream):
             another way or cannot read; functions that they call must be registered.
         MemoryLimitError
             A query would need more than its share.
+        ValidationError
+            `threads` is no number of threads.
         """
+        make_pool(threads)  # tells if it is no number of threads
         header, tables = _read(snapshot)
         limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
-        engine = cls._made(header, queries, {"clock": clock, **limit})
+        engine = cls._made(header, queries, {"clock": clock, "threads": threads, **limit})
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]

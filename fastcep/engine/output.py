@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.match import Matcher
 from fastcep.engine.matches import QueryMatches
+from fastcep.engine.parted import Matching
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
@@ -16,7 +16,7 @@ __all__ = ["no_matches", "numbered", "take_matches"]
 Ints = npt.NDArray[np.int64]
 
 
-def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None) -> QueryMatches:
+def take_matches(plan: Plan, matcher: Matching, returns: Returns | None, numbers: EventRing | None) -> QueryMatches:
     """Take what a matcher found in a batch.
 
     Parameters

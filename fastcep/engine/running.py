@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fastcep._core.batch import Batch
 from fastcep._core.filters import Filter, Filters
-from fastcep._core.match import Matcher
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
+from fastcep.engine.parted import Matching, make_matcher
+from fastcep.engine.pool import Pool
 from fastcep.engine.returns import Returns
+from fastcep.engine.rounds import match_in_threads
 from fastcep.engine.state.foreign import foreign_events
 from fastcep.engine.stores import check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
@@ -43,6 +46,8 @@ class Running:
         Position of the first event that it sees.
     empty
         Bytes that it holds without any event.
+    fresh
+        Makes a matcher like its own, without state.
     nothing
         Its matches of a call that found none.
     windows
@@ -55,9 +60,10 @@ class Running:
 
     plan: Plan
     link: Linker
-    matcher: Matcher
+    matcher: Matching
     since: int
     empty: int
+    fresh: Callable[[], Matching]
     returns: Returns | None = None
     nothing: QueryMatches | None = None
     windows: WindowBounds | None = None
@@ -100,6 +106,8 @@ class Queries:
         Whether partial matches that time out are told.
     store
         ``auto``, ``rows`` or ``factorised``.
+    pool
+        Threads that share the work; None: there is only the calling one.
 
     Attributes
     ----------
@@ -118,9 +126,17 @@ class Queries:
     """
 
     def __init__(
-        self, schema: Schema, strings: StringTable, *, numbered: bool, timed_out: bool, store: str
+        self,
+        schema: Schema,
+        strings: StringTable,
+        *,
+        numbered: bool,
+        timed_out: bool,
+        store: str = "auto",
+        pool: Pool | None = None,
     ) -> None:
         self._store = check_store(store)
+        self.pool = pool
         self.running: tuple[Running, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
@@ -146,6 +162,11 @@ class Queries:
                 return item
         raise ValidationError(no_query(name, [item.name for item in self.running]))
 
+    @property
+    def threads(self) -> int:
+        """How many threads match, the calling one included."""
+        return 1 if self.pool is None else self.pool.threads
+
     # ------------------------------------------------------------- which there are
 
     def prepare(self, query: ast.Query, position: int) -> Running:
@@ -154,9 +175,10 @@ class Queries:
         link.prepare(query)
         plan = plan_for(query, self._store, self._timed_out)
         timed = TimedOut(plan) if self._timed_out else None
-        matcher = Matcher(plan, link)
+        fresh = partial(make_matcher, plan, link, self.pool)
+        matcher = fresh()
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = Running(plan, link, matcher, position, 0, windows=windows, timed=timed)
+        running = Running(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
         running.empty = running.nbytes
         return running
 
@@ -177,7 +199,7 @@ class Queries:
         self.defers = any(item.defers for item in running)
         self._run_kernels(running)
 
-    def exchange(self, matchers: Sequence[Matcher], owned: frozenset[int] | None) -> None:
+    def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
         """Run these matchers in the place of those that there are, one for each query, with these key groups."""
         new = False
         for item, matcher in zip(self.running, matchers, strict=True):
@@ -226,14 +248,25 @@ class Queries:
         if self.owned is not None:
             self._ignore_foreign(batch, self.owned)
         going = [item for item in self.running if self._bound(item, events, faults)]
+        if self.pool is not None:
+            match_in_threads(self, self.pool, going, events, faults)
+            return
         if len(self.running) == 1:
             for item in going:
                 self._run(item, events, 0, count, False, faults)
             return
+        for first, last, shared in self.slices(events):
+            going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+
+    def slices(self, events: Batch) -> Iterator[tuple[int, int, bool]]:
+        """The parts of a batch that all queries go over before the next, and whether they share filters in it."""
+        count = len(events.source)
+        if len(self.running) == 1:
+            yield 0, count, False
+            return
         for first in range(0, count, _SLICE):
             last = min(first + _SLICE, count)
-            shared = self._filters.run(events, first, last)
-            going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+            yield first, last, self._filters.run(events, first, last)
 
     def _ignore_foreign(self, batch: EventBatch, owned: frozenset[int]) -> None:
         """Let no query bind events of key groups that are not here."""
@@ -267,7 +300,7 @@ class Queries:
         matcher = item.matcher
         lost = matcher.lost
         try:
-            taken = matcher.process(events, self.ring, first, last, shared)
+            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `Parted` here
         except Exception as error:
             matcher.drop(events.last_time)
             matcher.forget_windows()
@@ -336,6 +369,8 @@ class Queries:
                 item.windows.end()
         if self.ring is not None:
             self.ring.reclaim(position)
+        if self.pool is not None:
+            self.pool.close()
 
     def _note_timed_out(self) -> None:
         """Take what has timed out, while the ring has its events."""

@@ -13,6 +13,8 @@ from threading import Lock
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
+from fastcep.engine.parted import check_parted
+from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.strings import UnusedStrings
@@ -41,6 +43,8 @@ class Stream:
         Whether partial matches that have timed out are given out.
     store
         How partial matches are held.
+    pool
+        Threads that share the work; None: there is only the calling one.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Stream:
         memory: MemoryLimit,
         timed_out: bool,
         store: str,
+        pool: Pool | None = None,
     ) -> None:
         self._schema: Schema = queries[0].schema
         self._attributes = attributes
@@ -59,14 +64,18 @@ class Stream:
         self._faults = memory.faults
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
-        self._queries = Queries(self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store)
+        self._queries = Queries(
+            self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, pool=pool
+        )
         self._unused = UnusedStrings(self._strings, self._schema)
         self._position = 0
         self._time: int | None = None
         self._sequence: int | None = None
         self._ended = False
         self._busy = Lock()
-        self._run([self._queries.prepare(query, 0) for query in queries])
+        first = [self._queries.prepare(query, 0) for query in queries]
+        check_parted([item.plan for item in first], pool)
+        self._run(first)
 
     @contextmanager
     def _alone(self, *, ended: bool = False) -> Iterator[None]:

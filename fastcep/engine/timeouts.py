@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.match import Matcher
 from fastcep.engine.matches import Layout, Matches, QueryMatches
 from fastcep.engine.output import numbered
+from fastcep.engine.parted import Matching
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events import EventRing
@@ -75,7 +75,7 @@ class TimedOut:
         lengths = [empty if repeated else None for repeated in self._plan.repeated]
         return _Part(Bindings(0, [empty] * len(lengths), lengths), empty, empty, empty, empty)
 
-    def add(self, matcher: Matcher, numbers: EventRing | None) -> None:
+    def add(self, matcher: Matching, numbers: EventRing | None) -> None:
         """Take what has timed out in a call; ``numbers`` as for ``take_matches``."""
         values, lengths, facts = matcher.take_timed_out()
         if len(facts) == 0:

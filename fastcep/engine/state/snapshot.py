@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.match import Matcher
+from fastcep.engine.parted import Matching
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.state.container import pack
@@ -102,7 +102,7 @@ def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
     return _written(here, None, [_held(item) for item in here.queries])
 
 
-def extracted(here: Here, groups: tuple[int, ...]) -> tuple[bytes, list[Matcher]]:
+def extracted(here: Here, groups: tuple[int, ...]) -> tuple[bytes, list[Matching]]:
     """Write the state of key groups; give it, and matchers that hold what the queries hold without it.
 
     Raises
@@ -203,7 +203,7 @@ def _flags(groups: Sequence[int]) -> Flags:
 # ------------------------------------------------------------------------ reading
 
 
-def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matcher]:
+def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matching]:
     """Matchers that hold what the queries of an engine hold and the groups of a snapshot, whose events go to the ring.
 
     Raises
@@ -265,15 +265,15 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
         here.order.put(header["order"], *batches)
 
 
-def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matcher:
+def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matching:
     """A matcher for a query that holds a state."""
-    matcher = Matcher(item.plan, item.link)
+    matcher = item.fresh()
     matcher.set_limit(item.matcher.limit)
     _load(item.name, matcher, state, numbers)
     return matcher
 
 
-def _load(name: str, matcher: Matcher, state: State, numbers: dict[str, int]) -> None:
+def _load(name: str, matcher: Matching, state: State, numbers: dict[str, int]) -> None:
     try:
         matcher.load(state, numbers)
     except ValueError as error:

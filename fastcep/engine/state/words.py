@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.match import Matcher
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeptPlan, NegationPlan
 
@@ -24,6 +24,15 @@ State = dict[str, Ints]  #: what `Matcher.dump` gives
 #: Rows of the table ``waiting``: the start's number, the state's, the first binding (``dump``, ``decide``).
 START, STATE, _BINDINGS = 3, 4, 6
 _POSITION = (1 << 48) - 1  # of a node's word
+
+
+class Laid(Protocol):
+    """A matcher, as far as it is asked here."""
+
+    @property
+    def layout(self) -> tuple[list[bool], list[tuple[int, int, dict[int, int]]]]:
+        """What stands in a row."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Words:
         The tables of its state, and how many rows each has.
     """
 
-    def __init__(self, plan: Plan, matcher: Matcher) -> None:
+    def __init__(self, plan: Plan, matcher: Laid) -> None:
         self.plan = plan
         # A plan has one of them at most.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)

@@ -25,7 +25,7 @@ _WRITERS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
 FORMATS = tuple(_WRITERS)
 
 
-def explain(plans: Plan | Sequence[Plan], format: str = "text") -> str:
+def explain(plans: Plan | Sequence[Plan], format: str = "text", threads: int = 1) -> str:
     """Describe plans: window, store, states with their indexes and registers, edges with their keys and predicates.
 
     Parameters
@@ -34,6 +34,8 @@ def explain(plans: Plan | Sequence[Plan], format: str = "text") -> str:
         One plan or several.
     format
         ``"text"``, ``"json"``, ``"mermaid"``, ``"dot"`` or ``"svg"``.
+    threads
+        How many match; with one, nothing is told of them.
 
     Returns
     -------
@@ -48,4 +50,4 @@ def explain(plans: Plan | Sequence[Plan], format: str = "text") -> str:
     writer = _WRITERS.get(format)
     if writer is None:
         raise ValidationError(f"unknown format {format!r} of explain; expected one of {', '.join(FORMATS)}")
-    return writer([facts(plan) for plan in ([plans] if isinstance(plans, Plan) else plans)])
+    return writer([facts(plan, threads) for plan in ([plans] if isinstance(plans, Plan) else plans)])

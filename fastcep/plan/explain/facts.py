@@ -29,8 +29,8 @@ def document(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"fastcep_explain": VERSION, "queries": list(queries)}
 
 
-def facts(plan: Plan) -> dict[str, Any]:
-    """Everything there is to tell about a plan, as JSON values."""
+def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
+    """Everything there is to tell about a plan that so many threads match, as JSON values."""
     query = plan.query
     more = None if is_plain(query.pattern) else Operators(plan)
     return {
@@ -47,6 +47,7 @@ def facts(plan: Plan) -> dict[str, Any]:
             "weight": query.weight,
         },
         "key": _key(plan),
+        **_threads(plan, threads),
         "store": {"kind": plan.store, "why": plan.why},
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
@@ -83,6 +84,12 @@ def facts(plan: Plan) -> dict[str, Any]:
         **_contiguity(plan),
         **(kept_facts(plan) if plan.kept else {}),
     }
+
+
+def _threads(plan: Plan, threads: int) -> dict[str, Any]:
+    """How many threads there are, and among how many of them the keys are divided; nothing for one thread."""
+    parts = 1 if isinstance(plan.key, str) else threads
+    return {"threads": {"given": threads, "parts": parts}} if threads > 1 else {}
 
 
 def _key(plan: Plan) -> dict[str, Any]:

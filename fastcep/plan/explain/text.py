@@ -46,6 +46,7 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("windows", f"{windows['mode']}: {windows['why']}"),
         ("strategy", strategy_text(facts)),
         ("key", _key_text(facts["key"])),
+        *([("threads", _threads_text(facts))] if "threads" in facts else []),
         ("store", f"{_STORES[store['kind']]} ({store['why']})"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
@@ -58,6 +59,13 @@ def _key_text(key: dict[str, Any]) -> str:
     if key["attributes"] is None:
         return f"none: {key['why']}"
     return f"{' = '.join(map(name_text, key['attributes']))} in all variables: the state can be cut into key groups"
+
+
+def _threads_text(facts: dict[str, Any]) -> str:
+    given, parts = facts["threads"]["given"], facts["threads"]["parts"]
+    if parts == 1:
+        return f"one of {given} matches it whole: {facts['key']['why']}"
+    return f"{parts}, each with some of the keys"
 
 
 def _edge(facts: dict[str, Any], edge: dict[str, Any]) -> str:

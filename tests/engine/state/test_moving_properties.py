@@ -9,44 +9,18 @@ import harness
 import pytest
 import strategies
 from disorder import disordered
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import assert_unmoved, is_keyed, quiet
+from moving_cases import ALLOWED, areas, few, fewer, fits_one_table, keyed, some
 from naive import Event
-from pattern_strategies import INNER, OUTER, Draw, refusal
-from policy_strategies import AREAS, is_planned, policy_cases
+from pattern_strategies import Draw
+from policy_strategies import is_planned, policy_cases
 from strategies import Case
 
 import fastcep as fc
-from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
 from fastcep.plan.ir import PREVIOUS
-from fastcep.query import ast, parse, to_text
-from fastcep.query.check import check
-
-ALLOWED = [(outer, inner) for outer in OUTER for inner in INNER if refusal(outer, inner) is None]
-areas = pytest.mark.parametrize("area", AREAS)
-
-
-def part(share: int, most: int) -> settings:
-    """A share of the usual examples: each of these makes many engines."""
-    count = max(1, min(settings().max_examples // share, most))
-    return settings(max_examples=count, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-
-
-few, some, fewer = part(40, 60), part(4, 300), part(8, 150)
-
-
-def keyed(case: Case) -> Case:
-    """The case with a key in which all its variables agree, if that makes a query."""
-    query = case.query
-    same = ast.SameAttributes(("k",))
-    where = same if query.where is None else ast.Binary("AND", query.where, same)
-    try:
-        text = to_text(check(dataclasses.replace(query, where=where)))
-        return dataclasses.replace(case, query=parse(text, query.schema), text=text)
-    except Exception:
-        return case
 
 
 @st.composite
@@ -64,7 +38,7 @@ def travel(data: st.DataObject, case: Case, events: list[Event], **options: Any)
     sizes = data.draw(st.sampled_from([case.batch_sizes, [1]]), "batch sizes")
     how = f"{case!r}\nsizes {sizes}, {options}, arriving as {harness.line(events)}"
     batches = harness.batches(case.query.schema, events, sizes)
-    assert_unmoved(*engines, batches, random.randrange, {}, how)
+    assert_unmoved(*engines, batches, random.randrange, how)
 
 
 @areas
@@ -127,13 +101,4 @@ def test_several_queries(data: st.DataObject) -> None:
     assume(fits_one_table(pair))
     random = data.draw(st.randoms(use_true_random=False), "moves")
     batches = harness.batches(schema, case.events, case.batch_sizes)
-    assert_unmoved(*engines, batches, random.randrange, {}, repr(case))
-
-
-def fits_one_table(queries: list[ast.Query]) -> bool:
-    """Whether no column has one type in one query and another in the next."""
-    try:
-        quiet(fc.Engine, queries).flush().to_arrow()
-    except ValidationError:
-        return False
-    return True
+    assert_unmoved(*engines, batches, random.randrange, repr(case))

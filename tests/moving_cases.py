@@ -1,0 +1,52 @@
+"""Cases whose state moves: mostly with a key; and how many of them are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import HealthCheck, settings
+from moving import quiet
+from pattern_strategies import INNER, OUTER, refusal
+from policy_strategies import AREAS
+from strategies import Case
+
+import fastcep as fc
+from fastcep.errors import ValidationError
+from fastcep.query import ast, parse, to_text
+from fastcep.query.check import check
+
+ALLOWED = [(outer, inner) for outer in OUTER for inner in INNER if refusal(outer, inner) is None]
+areas = pytest.mark.parametrize("area", AREAS)
+
+
+def part(share: int, most: int) -> settings:
+    """A share of the usual examples: each of these makes many engines."""
+    count = max(1, min(settings().max_examples // share, most))
+    return settings(max_examples=count, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+few, some, fewer = part(40, 60), part(4, 300), part(8, 150)
+#: Of several threads, which are compared besides.
+few_threaded, some_threaded = part(100, 40), part(10, 200)
+
+
+def keyed(case: Case) -> Case:
+    """The case with a key in which all its variables agree, if that makes a query."""
+    query = case.query
+    same = ast.SameAttributes(("k",))
+    where = same if query.where is None else ast.Binary("AND", query.where, same)
+    try:
+        text = to_text(check(dataclasses.replace(query, where=where)))
+        return dataclasses.replace(case, query=parse(text, query.schema), text=text)
+    except Exception:
+        return case
+
+
+def fits_one_table(queries: list[ast.Query]) -> bool:
+    """Whether no column has one type in one query and another in the next."""
+    try:
+        quiet(fc.Engine, queries).flush().to_arrow()
+    except ValidationError:
+        return False
+    return True
