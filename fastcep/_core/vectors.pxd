@@ -14,6 +14,7 @@ cdef struct Vec:
 
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil
 cdef void vec_free(Vec* vec) noexcept nogil
+cdef void shrink(Vec* vec) noexcept nogil
 cdef object take(Vec* vec)
 
 

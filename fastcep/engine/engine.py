@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.lane import compiled
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
@@ -140,6 +141,10 @@ class Engine(Moving):
         QueryError
             If a query failed otherwise, likewise: the others have taken the batch.
         """
+        if rows is None and source is None:
+            found: Matches | None = self._quick(data)
+            if found is not None:
+                return found
         with self._alone():
             self._check_timed_out()
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
@@ -155,6 +160,7 @@ class Engine(Moving):
             check_order(batch, self._time, self._sequence, origin, first_row)
             return self._take(batch)
 
+    @compiled
     def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event.
 

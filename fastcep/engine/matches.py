@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.output import Output
 from fastcep._core.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
@@ -57,6 +58,15 @@ class QueryMatches:
     windows: Ints | None = None
     partial: bool = False
 
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return self.bindings.n
+
+    def read(self) -> QueryMatches:
+        """Itself, see `Found.read`."""
+        return self
+
     def table(self) -> pa.Table:
         """All columns."""
         codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
@@ -81,6 +91,24 @@ class QueryMatches:
         return out
 
 
+class Found:
+    """Matches of a query that has no ``RETURN``, and whose events have their positions as numbers, until they are read."""
+
+    __slots__ = ("_matches", "_output", "n", "query")
+
+    def __init__(self, query: ast.Query, output: Output) -> None:
+        self.query, self.n = query, output.count
+        self._output, self._matches = output, None
+
+    def read(self) -> QueryMatches:
+        """The matches."""
+        if self._matches is None:
+            values, lengths, detected, times, counts, windows = self._output.arrays()
+            bindings = Bindings(self.n, values, lengths)
+            self._matches = QueryMatches(self.query, bindings, detected, counts, times, {}, windows)
+        return self._matches
+
+
 class Layout:
     """The columns of a table of several queries' matches; looked up once for all calls.
 
@@ -90,7 +118,7 @@ class Layout:
         Matches of each query, in order; how many does not matter.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+    def __init__(self, parts: Sequence[QueryMatches | Found]) -> None:
         self._parts = tuple(parts)
         self._empty: pa.Table | None = None
 
@@ -103,7 +131,7 @@ class Layout:
             columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(none), "detected_at": times}
             owners: dict[str, str] = {}
             for part in self._parts:
-                self._look(part, columns, owners)
+                self._look(part.read(), columns, owners)
             self._empty = pa.table(columns)
         return self._empty
 
@@ -130,19 +158,19 @@ class Matches:
     then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches], layout: Layout | None = None) -> None:
-        self.parts = tuple(parts)
-        self._layout = Layout(self.parts) if layout is None else layout
+    def __init__(self, parts: Sequence[QueryMatches | Found], layout: Layout | None = None) -> None:
+        self._parts = parts
+        self._layout = Layout(parts) if layout is None else layout
 
     def __len__(self) -> int:
-        return sum(part.bindings.n for part in self.parts)
+        return sum([part.n for part in self._parts])
 
     def __repr__(self) -> str:
         return f"Matches({', '.join(f'{name}: {count:,}' for name, count in self.counts().items())})"
 
     def counts(self) -> dict[str, int]:
         """Number of matches by query name."""
-        return {part.query.name: part.bindings.n for part in self.parts}
+        return {part.query.name: part.n for part in self._parts}
 
     def query(self, name: str) -> Matches:
         """The matches of one query.
@@ -152,7 +180,7 @@ class Matches:
         ValidationError
             If the engine has no query of this name.
         """
-        for part in self.parts:
+        for part in self._parts:
             if part.query.name == name:
                 return Matches([part])
         raise ValidationError(no_query(name, self.counts()))
@@ -170,9 +198,9 @@ class Matches:
         ValidationError
             If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
-        if len(self.parts) == 1:
-            return self.parts[0].table()
-        empty, parts = self._layout.empty, [part for part in self.parts if part.bindings.n]
+        if len(self._parts) == 1:
+            return self._parts[0].read().table()
+        empty, parts = self._layout.empty, [part.read() for part in self._parts if part.n]
         if not parts:
             return empty
         tables = [pa.table(part.columns()) for part in parts]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep.engine.matches import QueryMatches
+from fastcep.engine.matches import Found, QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
@@ -16,7 +16,9 @@ __all__ = ["no_matches", "numbered", "take_matches"]
 Ints = npt.NDArray[np.int64]
 
 
-def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None) -> QueryMatches:
+def take_matches(
+    plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None
+) -> QueryMatches | Found:
     """Take what a matcher found in a batch.
 
     Parameters
@@ -26,7 +28,10 @@ def take_matches(plan: Plan, matcher: Matcher, returns: Returns | None, numbers:
     numbers
         The ring with the events' sequence numbers; None if these are the positions.
     """
-    values, lengths, detected, times, counts, windows = matcher.take_output()
+    output = matcher.take_output()
+    if returns is None and numbers is None:
+        return Found(plan.query, output)
+    values, lengths, detected, times, counts, windows = output.arrays()
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}
     if numbers is not None:

@@ -13,7 +13,7 @@ from fastcep._core.filters import Filter, Filters
 from fastcep._core.match import Matcher
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
-from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
+from fastcep.engine.matches import Found, Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
 from fastcep.engine.state.foreign import foreign_events
@@ -82,6 +82,12 @@ class Running:
     def defers(self) -> bool:
         """Whether it has matches that wait for time, or tells of partial matches whose time is over."""
         return self.timed is not None or any(state.deferred for state in self.plan.states)
+
+    def fail(self, error: Exception, last_time: int, faults: Faults) -> None:
+        """Let it go on after a batch that it could not take, which ends at ``last_time``."""
+        self.matcher.drop(last_time)
+        self.matcher.forget_windows()
+        faults.failed(self.name, error)
 
 
 class Queries:
@@ -183,6 +189,21 @@ class Queries:
         if new:
             self._run_kernels(self.running)
 
+    @property
+    def matchers(self) -> list[Matcher]:
+        """Of all queries, in order."""
+        return [item.matcher for item in self.running]
+
+    @property
+    def filters(self) -> Filters:
+        """What several queries share."""
+        return self._filters
+
+    @property
+    def nothing(self) -> Matches:
+        """The matches of a call that found none."""
+        return Matches([item.nothing for item in self.running if item.nothing is not None], self._layout)
+
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
         self.kernels.use([*(item.matcher for item in running), *returns, self._filters])
@@ -261,9 +282,7 @@ class Queries:
         try:
             taken = matcher.process(events, self.ring, first, last, shared)
         except Exception as error:
-            matcher.drop(events.last_time)
-            matcher.forget_windows()
-            faults.failed(item.name, error)
+            item.fail(error, events.last_time, faults)
             return False
         if taken < last:
             faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
@@ -287,7 +306,7 @@ class Queries:
         self._note_timed_out()
         return Matches([self.found_by(item, faults) for item in self.running], self._layout)
 
-    def found_by(self, item: Running, faults: Faults) -> QueryMatches:
+    def found_by(self, item: Running, faults: Faults) -> QueryMatches | Found:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
         if not item.matcher.found:
