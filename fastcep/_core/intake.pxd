@@ -50,6 +50,7 @@ cdef class Intake:
     cdef bint _read_mapping(self, dict data) except -1
     cdef bint _export(self, int place, values, int64_t* size) except -1
     cdef bint _fill(self, int place, const ArrowArray* array, const Field* field) except -1
+    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Room* room) noexcept
     cdef int _type_of(self, const char* text, int64_t size) noexcept nogil
     cdef bint _types_of_texts(self, const ArrowArray* array, const Field* field) noexcept
     cdef bint _types_of_list(self, list values) except -1

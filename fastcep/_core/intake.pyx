@@ -12,9 +12,12 @@ from libc.string cimport memcmp, memset
 cimport numpy as cnp
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.ref cimport PyObject
-from cpython.unicode cimport PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_DecodeUTF8
 
 import pyarrow as pa
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(list, Py_ssize_t)
 
 from fastcep._core.arrow cimport (
     ArrowArray, bool_values, cleared, float_values, int_values, null_flags, room_for, room_free, room_rest, text_at,
@@ -230,10 +233,8 @@ cdef class Intake:
         cdef Room* room = self.rooms + 2 * place
         cdef const uint8_t* nulls
         cdef const int64_t* values
-        cdef int64_t* to
-        cdef int64_t n = array.length, i, limit, factor = field.factor
+        cdef int64_t n = array.length, factor = field.factor
         cdef char dtype
-        cdef bint outside = False
         if n != self.events.size or n == 0 or null_flags(array, room + 1, &nulls) < 0:
             return False
         if place < COLUMNS and nulls != NULL:
@@ -261,18 +262,28 @@ cdef class Intake:
         elif place >= COLUMNS:
             self.events.data[place - COLUMNS] = values
             self.events.null[place - COLUMNS] = nulls
-        elif factor == 1:
-            self.events.time = values
         else:
-            to = <int64_t*>room_for(room, n * sizeof(int64_t)) if values != room.data else <int64_t*>room.data
+            return self._times(values, n, factor, room)
+        return True
+
+    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Room* room) noexcept:
+        """Times in nanoseconds; False if they do not ascend, or do not fit."""
+        cdef int64_t* to
+        cdef int64_t i, limit = INT64_MAX // factor
+        cdef bint wrong = values[0] < -limit or values[n - 1] > limit
+        for i in range(1, n):
+            wrong |= values[i] < values[i - 1]
+        if wrong:
+            return False
+        self.events.time = values
+        if factor != 1:
+            to = <int64_t*>(room.data if values == room.data else room_for(room, n * sizeof(int64_t)))
             if to == NULL:
                 return False
-            limit = INT64_MAX // factor
             for i in range(n):
-                outside |= (values[i] > limit) | (values[i] < -limit)
-                to[i] = <int64_t>(<uint64_t>values[i] * <uint64_t>factor)
+                to[i] = values[i] * factor
             self.events.time = to
-        return not outside
+        return True
 
     cdef int _type_of(self, const char* text, int64_t size) noexcept nogil:
         """The id of the type of this name, or UNKNOWN."""
@@ -322,18 +333,26 @@ cdef class Intake:
     cdef bint _types_of_list(self, list values) except -1:
         """Type ids from a list of texts."""
         cdef uint16_t* to = <uint16_t*>room_for(self.rooms + 2 * TYPE + 1, max(1, len(values)) * sizeof(uint16_t))
+        cdef PyObject* seen[16]      # the same text is mostly the same object
+        cdef uint16_t ids[16]
         cdef PyObject* found
+        cdef PyObject* text
         cdef Py_ssize_t i
+        cdef int slot
         if to == NULL:
             return False
+        memset(seen, 0, sizeof(seen))
         for i in range(len(values)):
-            text = values[i]
-            if type(text) is not str:
-                return False
-            found = PyDict_GetItemWithError(self.type_ids, text)
-            if found == NULL:
-                return False
-            to[i] = <object>found
+            text = PyList_GET_ITEM(values, i)
+            slot = (<uintptr_t>text >> 4) & 15
+            if seen[slot] != text:
+                if not PyUnicode_CheckExact(<object>text):
+                    return False
+                found = PyDict_GetItemWithError(self.type_ids, <object>text)
+                if found == NULL:
+                    return False
+                seen[slot], ids[slot] = text, <object>found
+            to[i] = ids[slot]
         self.events.types = to
         return True
 

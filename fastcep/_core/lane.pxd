@@ -28,7 +28,10 @@ cdef class Lane:
     cdef Intake intake
     cdef dict singles        # per name of a type
     cdef object strings
-    cdef object nothing      # the matches of a call that found none
+    cdef list nothings       # per query its matches in a call that found none,
+    cdef object nothing      # and what such a call gives
+    cdef object make
+    cdef bint is_plain       # matches are what the matchers put out
     cdef object ring
     cdef object buffers      # of the ring, when these were found there
     cdef int64_t* ring_time
@@ -39,6 +42,7 @@ cdef class Lane:
     cdef int n_kept
 
     cdef bint in_order(self, const Events* events) noexcept
+    cdef object give(self)
     cdef object match(self, const Events* events, bint release)
     cdef int keep(self, const Events* events) except -1
     cdef int _find_buffers(self) except -1

@@ -19,7 +19,14 @@ class Lane:
     def _bind(self, intake: Intake, singles: Mapping[str, Single], strings: object) -> None: ...
     def _shut(self) -> None: ...
     def _open(
-        self, matchers: Sequence[Matcher], filters: Filters, ring: object, nothing: object, decides: bool
+        self,
+        matchers: Sequence[Matcher],
+        filters: Filters,
+        ring: object,
+        nothings: Sequence[Any],
+        make: Callable[[Any], Any],
+        plain: bool,
+        decides: bool,
     ) -> None: ...
     def _quick(self, data: object) -> Any: ...
 

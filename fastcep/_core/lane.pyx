@@ -40,7 +40,8 @@ cdef enum:
 cdef class Lane:
     """The compiled side of an engine: where its stream stands, and the short way.
 
-    The engine, which inherits from it, gives ``_swap``, ``_give``, ``_gave_up``, ``_failed`` and ``_decide``.
+    The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose`` and
+    ``_decide``.
     """
 
     def __dealloc__(self):
@@ -85,7 +86,7 @@ cdef class Lane:
         """Let everything go the long way."""
         self.is_open = False
 
-    def _open(self, matchers, Filters filters, ring, nothing, bint decides):
+    def _open(self, matchers, Filters filters, ring, nothings, make, bint plain, bint decides):
         """Let what is usual go the short way.
 
         Parameters
@@ -96,8 +97,12 @@ cdef class Lane:
             What several of them share.
         ring
             The event ring, or None.
-        nothing
-            The matches of a call that found none.
+        nothings
+            The matches of each in a call that found none.
+        make
+            Makes one of matches of each.
+        plain
+            Whether these are no more than what the matchers put out.
         decides
             Whether any of them may wait for time.
         """
@@ -105,7 +110,8 @@ cdef class Lane:
         for matcher in matchers:
             pass
         self.matchers, self.n_matchers = tuple(matchers), len(matchers)
-        self.filters, self.ring, self.nothing, self.decides = filters, ring, nothing, decides
+        self.filters, self.ring, self.decides = filters, ring, decides
+        self.nothings, self.make, self.nothing, self.is_plain = list(nothings), make, make(nothings), plain
         self.buffers = None
         self.is_settled = False
         self.is_open = True
@@ -129,13 +135,10 @@ cdef class Lane:
             self.busy = False
 
     cdef bint in_order(self, const Events* events) noexcept:
-        """Whether the events run on from where the stream stands."""
-        cdef const int64_t* time = events.time
+        """Whether the events, whose times ascend, run on from where the stream stands."""
         cdef const int64_t* sequence = events.sequence
         cdef Py_ssize_t i
-        cdef bint wrong = self.is_timed and time[0] < self.time
-        for i in range(1, events.size):
-            wrong |= time[i] < time[i - 1]
+        cdef bint wrong = self.is_timed and events.time[0] < self.time
         if sequence != NULL:
             wrong |= self.is_numbered and sequence[0] <= self.sequence
             for i in range(1, events.size):
@@ -182,9 +185,30 @@ cdef class Lane:
             self._decide()
         for i in range(self.n_matchers):
             found |= (<Matcher>self.matchers[i]).has_output()
-        if found or out is not None or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many):
+        if (out is not None or (found and not self.is_plain)
+                or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many)):
             return self._give()
-        return self.nothing
+        return self.give() if found else self.nothing
+
+    cdef object give(self):
+        """What was found, by queries whose matches are what their matchers put out."""
+        cdef Matcher matcher
+        cdef list parts = []
+        cdef bint lost = False
+        cdef int i
+        for i in range(self.n_matchers):
+            matcher = <Matcher>self.matchers[i]
+            if not matcher.has_output():
+                parts.append(self.nothings[i])
+                continue
+            try:
+                parts.append(matcher.take_output())
+            except Exception as error:
+                parts.append(self.nothings[i])
+                self._lose(i, error)
+                lost = True
+        found = self.make(parts)
+        return self._settle(found) if lost else found
 
     # ------------------------------------------------------------------ the event ring
 

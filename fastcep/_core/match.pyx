@@ -464,7 +464,7 @@ cdef class Matcher:
     def take_output(self):
         """Return and empty the output, see output.pyx."""
         cdef Output output = Output.__new__(Output)
-        output.move(&self.core, self.plan.lists)
+        output.move(&self.core, self.plan)
         return output
 
     def take_timed_out(self):

@@ -11,9 +11,10 @@ cdef class Output:
     cdef Vec* vectors        # values of each member, lengths of each, then detected, times, counts, windows
     cdef int n_members
     cdef bint has_windows
+    cdef readonly object query
     cdef object lists        # per member whether it holds a list
     cdef object made
-    cdef int64_t matches
+    cdef readonly int64_t n  # matches
 
-    cdef int move(self, Core* core, lists) except -1
+    cdef int move(self, Core* core, plan) except -1
     cdef void _move(self, int number, Vec* vec) noexcept

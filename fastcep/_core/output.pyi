@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -5,5 +7,7 @@ Ints = npt.NDArray[np.int64]
 
 class Output:
     @property
-    def count(self) -> int: ...
+    def n(self) -> int: ...
+    @property
+    def query(self) -> Any: ...
     def arrays(self) -> tuple[list[Ints], list[Ints | None], Ints, Ints, Ints, Ints | None]: ...

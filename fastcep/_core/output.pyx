@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef class Output:
-    """Made by ``Matcher.take_output``."""
+    """``n`` matches of a query, by position; made by ``Matcher.take_output``."""
 
     def __dealloc__(self):
         cdef int i
@@ -21,14 +21,15 @@ cdef class Output:
             vec_free(self.vectors + i)
         free(self.vectors)
 
-    cdef int move(self, Core* core, lists) except -1:
+    cdef int move(self, Core* core, plan) except -1:
         """Take the output over from the state of a query and leave that empty."""
         cdef int n = core.n_members, i
         cdef Vec* of
         self.vectors = <Vec*>calloc(2 * n + 4, sizeof(Vec))
         if self.vectors == NULL:
             raise MemoryError("no memory for the matches")
-        self.n_members, self.lists, self.has_windows = n, lists, core.window_kind == EXPLICIT
+        self.n_members, self.has_windows = n, core.window_kind == EXPLICIT
+        self.query, self.lists = plan.query, plan.lists
         unlimited(&self.budget)
         for i in range(n):
             self._move(i, core.out_values + i)
@@ -39,9 +40,9 @@ cdef class Output:
         self._move(2 * n + 3, &core.out_windows)
         of = self.vectors + 2 * n + 2
         for i in range(of.size):
-            self.matches += of.data[i]
+            self.n += of.data[i]
         core.emitted = 0
-        if self.matches >= MANY:
+        if self.n >= MANY:
             self.arrays()
         return 0
 
@@ -59,11 +60,6 @@ cdef class Output:
             self.budget.used += bytes
             vec.data = NULL
             vec.size = vec.capacity = 0
-
-    @property
-    def count(self):
-        """How many matches there are."""
-        return self.matches
 
     def arrays(self):
         """``(values, lengths, detecting positions, their times, matches per position, window ids)``, the last None

@@ -63,10 +63,6 @@ class QueryMatches:
         """How many there are."""
         return self.bindings.n
 
-    def read(self) -> QueryMatches:
-        """Itself, see `Found.read`."""
-        return self
-
     def table(self) -> pa.Table:
         """All columns."""
         codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
@@ -91,22 +87,12 @@ class QueryMatches:
         return out
 
 
-class Found:
-    """Matches of a query that has no ``RETURN``, and whose events have their positions as numbers, until they are read."""
-
-    __slots__ = ("_matches", "_output", "n", "query")
-
-    def __init__(self, query: ast.Query, output: Output) -> None:
-        self.query, self.n = query, output.count
-        self._output, self._matches = output, None
-
-    def read(self) -> QueryMatches:
-        """The matches."""
-        if self._matches is None:
-            values, lengths, detected, times, counts, windows = self._output.arrays()
-            bindings = Bindings(self.n, values, lengths)
-            self._matches = QueryMatches(self.query, bindings, detected, counts, times, {}, windows)
-        return self._matches
+def read(part: QueryMatches | Output) -> QueryMatches:
+    """The matches of a query that has no ``RETURN``, and whose events have their positions as numbers, as columns."""
+    if isinstance(part, QueryMatches):
+        return part
+    values, lengths, detected, times, counts, windows = part.arrays()
+    return QueryMatches(part.query, Bindings(part.n, values, lengths), detected, counts, times, {}, windows)
 
 
 class Layout:
@@ -118,7 +104,7 @@ class Layout:
         Matches of each query, in order; how many does not matter.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches | Found]) -> None:
+    def __init__(self, parts: Sequence[QueryMatches | Output]) -> None:
         self._parts = tuple(parts)
         self._empty: pa.Table | None = None
 
@@ -131,7 +117,7 @@ class Layout:
             columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(none), "detected_at": times}
             owners: dict[str, str] = {}
             for part in self._parts:
-                self._look(part.read(), columns, owners)
+                self._look(read(part), columns, owners)
             self._empty = pa.table(columns)
         return self._empty
 
@@ -158,7 +144,7 @@ class Matches:
     then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches | Found], layout: Layout | None = None) -> None:
+    def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
         self._parts = parts
         self._layout = Layout(parts) if layout is None else layout
 
@@ -199,8 +185,8 @@ class Matches:
             If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
         if len(self._parts) == 1:
-            return self._parts[0].read().table()
-        empty, parts = self._layout.empty, [part.read() for part in self._parts if part.n]
+            return read(self._parts[0]).table()
+        empty, parts = self._layout.empty, [read(part) for part in self._parts if part.n]
         if not parts:
             return empty
         tables = [pa.table(part.columns()) for part in parts]

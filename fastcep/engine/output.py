@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep.engine.matches import Found, QueryMatches
+from fastcep._core.output import Output
+from fastcep.engine.matches import QueryMatches
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
@@ -18,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 def take_matches(
     plan: Plan, matcher: Matcher, returns: Returns | None, numbers: EventRing | None
-) -> QueryMatches | Found:
+) -> QueryMatches | Output:
     """Take what a matcher found in a batch.
 
     Parameters
@@ -30,7 +31,7 @@ def take_matches(
     """
     output = matcher.take_output()
     if returns is None and numbers is None:
-        return Found(plan.query, output)
+        return output
     values, lengths, detected, times, counts, windows = output.arrays()
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}

@@ -11,9 +11,10 @@ import numpy as np
 from fastcep._core.batch import Batch
 from fastcep._core.filters import Filter, Filters
 from fastcep._core.match import Matcher
+from fastcep._core.output import Output
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
-from fastcep.engine.matches import Found, Layout, Matches, QueryMatches, no_query
+from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.returns import Returns
 from fastcep.engine.state.foreign import foreign_events
@@ -88,6 +89,12 @@ class Running:
         self.matcher.drop(last_time)
         self.matcher.forget_windows()
         faults.failed(self.name, error)
+
+    def lose(self, error: Exception, faults: Faults) -> None:
+        """Forget what it has found, which cannot be given."""
+        faults.failed(self.name, error)
+        with suppress(Exception):
+            self.matcher.take_output()  # what is left of it must not come with the next call
 
 
 class Queries:
@@ -171,7 +178,7 @@ class Queries:
         self._share(running, gone)
         self._keep_events(running, position)
         self.running = tuple(running)
-        self._layout = Layout([item.nothing for item in running if item.nothing is not None])
+        self._layout = Layout(self.nothings)
         self.defers = any(item.defers for item in running)
         self._run_kernels(running)
 
@@ -200,9 +207,18 @@ class Queries:
         return self._filters
 
     @property
-    def nothing(self) -> Matches:
-        """The matches of a call that found none."""
-        return Matches([item.nothing for item in self.running if item.nothing is not None], self._layout)
+    def nothings(self) -> list[QueryMatches]:
+        """The matches of each query in a call that found none."""
+        return [item.nothing for item in self.running if item.nothing is not None]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether matches are no more than what the matchers put out."""
+        return not self._numbered and all(item.returns is None for item in self.running)
+
+    def matches(self, parts: Sequence[QueryMatches | Output]) -> Matches:
+        """Those of a call, from what each query has found."""
+        return Matches(parts, self._layout)
 
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
@@ -304,9 +320,9 @@ class Queries:
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
         self._note_timed_out()
-        return Matches([self.found_by(item, faults) for item in self.running], self._layout)
+        return self.matches([self.found_by(item, faults) for item in self.running])
 
-    def found_by(self, item: Running, faults: Faults) -> QueryMatches | Found:
+    def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
         if not item.matcher.found:
@@ -314,9 +330,7 @@ class Queries:
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
-            faults.failed(item.name, error)
-            with suppress(Exception):
-                item.matcher.take_output()  # what is left of it must not come with the next call
+            item.lose(error, faults)
             return item.nothing
 
     def oldest(self, position: int) -> int:

@@ -157,7 +157,10 @@ class Stream(Lane):
         if limited or any(item.windows is not None or item.timed is not None for item in queries):
             self._shut()
         else:
-            self._open(queries.matchers, queries.filters, queries.ring, queries.nothing, queries.defers)
+            self._open(
+                queries.matchers, queries.filters, queries.ring, queries.nothings, queries.matches, queries.is_plain,
+                queries.defers,
+            )  # fmt: skip
 
     def _swap(self) -> bool:
         """Let the queries run new kernels; returns whether no more are to come."""
@@ -173,7 +176,15 @@ class Stream(Lane):
         found = self._queries.found(self._faults)
         if self._unused.due:
             self._forget_strings()
+        return self._settle(found)
+
+    def _settle(self, found: Matches) -> Matches:
+        """Give this, or the error on what went wrong."""
         return self._faults.settle(found)
+
+    def _lose(self, number: int, error: Exception) -> None:
+        """Note that what a query has found cannot be given."""
+        self._queries.running[number].lose(error, self._faults)
 
     def _gave_up(self, number: int, taken: int, dropped: int) -> None:
         """Note that a query had no memory for the event ``taken`` of a batch."""
