@@ -55,6 +55,7 @@ bench: $(STAMP)
 	$(BIN)/python -m bench.kernels
 	$(BIN)/python -m bench.many_queries
 	$(BIN)/python -m bench.windows
+	$(BIN)/python -m bench.send
 
 compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)

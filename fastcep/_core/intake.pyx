@@ -25,7 +25,7 @@ from fastcep._core.arrow cimport (
 
 cnp.import_array()
 
-cdef object RecordBatch = pa.RecordBatch, Table = pa.Table, Array = pa.Array
+cdef object RecordBatch = pa.RecordBatch, Table = pa.Table, Array = pa.Array, ChunkedArray = pa.ChunkedArray
 
 cdef enum:
     TIME
@@ -214,6 +214,8 @@ cdef class Intake:
             part.buffers = self.plain + 2 * place
             part.length, part.offset, part.null_count = size[0], 0, 0
             return True
+        if type(values) is ChunkedArray and values.num_chunks == 1:
+            values = values.chunk(0)
         if not isinstance(values, Array):
             return False
         kind = values.type

@@ -30,7 +30,7 @@ cdef class Lane:
     cdef object strings
     cdef list nothings       # per query its matches in a call that found none,
     cdef object nothing      # and what such a call gives
-    cdef object make
+    cdef object make, layout
     cdef bint is_plain       # matches are what the matchers put out
     cdef object ring
     cdef object buffers      # of the ring, when these were found there

@@ -24,7 +24,8 @@ class Lane:
         filters: Filters,
         ring: object,
         nothings: Sequence[Any],
-        make: Callable[[Any], Any],
+        make: Callable[[Any, Any], Any],
+        layout: object,
         plain: bool,
         decides: bool,
     ) -> None: ...

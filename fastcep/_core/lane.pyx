@@ -86,7 +86,7 @@ cdef class Lane:
         """Let everything go the long way."""
         self.is_open = False
 
-    def _open(self, matchers, Filters filters, ring, nothings, make, bint plain, bint decides):
+    def _open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides):
         """Let what is usual go the short way.
 
         Parameters
@@ -99,8 +99,8 @@ cdef class Lane:
             The event ring, or None.
         nothings
             The matches of each in a call that found none.
-        make
-            Makes one of matches of each.
+        make, layout
+            Makes one of matches of each, and what it is told beside these.
         plain
             Whether these are no more than what the matchers put out.
         decides
@@ -111,7 +111,8 @@ cdef class Lane:
             pass
         self.matchers, self.n_matchers = tuple(matchers), len(matchers)
         self.filters, self.ring, self.decides = filters, ring, decides
-        self.nothings, self.make, self.nothing, self.is_plain = list(nothings), make, make(nothings), plain
+        self.nothings, self.make, self.layout, self.is_plain = list(nothings), make, layout, plain
+        self.nothing = make(nothings, layout)
         self.buffers = None
         self.is_settled = False
         self.is_open = True
@@ -207,7 +208,7 @@ cdef class Lane:
                 parts.append(self.nothings[i])
                 self._lose(i, error)
                 lost = True
-        found = self.make(parts)
+        found = self.make(parts, self.layout)
         return self._settle(found) if lost else found
 
     # ------------------------------------------------------------------ the event ring

@@ -19,6 +19,7 @@ cdef class Single:
     cdef int* order          # and the place of each
     cdef Events events
 
+    cdef bint _knows(self, tuple keywords)
     cdef bint learn(self, tuple keywords)
     cdef bint fill(self, PyObject** given, tuple keywords) except -1
     cdef bint _intern(self, str text, int64_t* code) except -1

@@ -101,7 +101,7 @@ cdef class Single:
         cdef int place, over
         cdef char dtype
         cdef const char* dtypes = self.dtypes
-        if keywords is not self.keywords and not self.learn(keywords):
+        if keywords is not self.keywords and not self._knows(keywords) and not self.learn(keywords):
             return False
         for i in range(n):
             place = self.order[i]
@@ -137,6 +137,16 @@ cdef class Single:
         if not -self.limit <= self.values[self.n_columns] <= self.limit:
             return False
         self.values[self.n_columns] *= self.factor
+        return True
+
+    cdef bint _knows(self, tuple keywords):
+        """Whether they are those of the last call, in another tuple, as of ``send(type, **values)``."""
+        cdef Py_ssize_t i
+        if self.keywords is None or len(keywords) != len(self.keywords):
+            return False
+        for i in range(len(keywords)):
+            if keywords[i] is not self.keywords[i]:
+                return False
         return True
 
     cdef bint _intern(self, str text, int64_t* code) except -1:

@@ -202,32 +202,30 @@ def repeated(const int64_t[::1] values, const int64_t[::1] counts):
     return take(&vec)
 
 
-cdef void shrink(Vec* vec) noexcept nogil:
-    """Give back what the items do not need, unless they are many."""
-    cdef void* trimmed
-    if 0 < vec.size < vec.capacity < LARGE:
-        trimmed = realloc(vec.data, vec.size * sizeof(int64_t))
-        if trimmed != NULL:
-            vec.data = <int64_t*>trimmed
-            vec.budget.used -= (vec.capacity - vec.size) * sizeof(int64_t)
-            vec.capacity = vec.size
+cdef object own(int64_t* data, int64_t size):
+    """Hand ``size`` items of ``malloc``'s to NumPy."""
+    cdef Buffer owner = Buffer.__new__(Buffer)
+    owner.data = data
+    owner.shape[0] = size
+    return np.asarray(owner)
 
 
 cdef object take(Vec* vec):
     """Hand a vector's memory to NumPy and leave the vector empty."""
     cdef Buffer owner
+    cdef void* trimmed
     cdef int64_t width = sizeof(int64_t)
     vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
         vec_free(vec)  # what was put out may have been withdrawn
         return np.empty(0, np.int64)
-    shrink(vec)
     owner = Buffer.__new__(Buffer)
     if vec.capacity >= LARGE:
         owner.data = vec.data
         owner.bytes = fc_pages_trim(vec.data, vec.capacity * width, vec.size * width)
     else:
-        owner.data = vec.data
+        trimmed = realloc(vec.data, vec.size * width)
+        owner.data = <int64_t*>(trimmed if trimmed != NULL else vec.data)
     owner.shape[0] = vec.size
     vec.budget.used -= vec.capacity * width
     vec.data = NULL

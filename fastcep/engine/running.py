@@ -121,6 +121,8 @@ class Queries:
         Whether anything of any query waits for time.
     owned
         Key groups whose events are taken; None: all.
+    layout
+        The columns of all queries' matches.
     foreign_events
         How many events of other groups have come (of the key of any query).
     """
@@ -137,7 +139,7 @@ class Queries:
         self._numbered = numbered
         self._timed_out = timed_out
         self._filters = Filters(schema.type_names)
-        self._layout = Layout(())
+        self.layout = Layout(())
 
     def __len__(self) -> int:
         return len(self.running)
@@ -178,7 +180,7 @@ class Queries:
         self._share(running, gone)
         self._keep_events(running, position)
         self.running = tuple(running)
-        self._layout = Layout(self.nothings)
+        self.layout = Layout(self.nothings)
         self.defers = any(item.defers for item in running)
         self._run_kernels(running)
 
@@ -215,10 +217,6 @@ class Queries:
     def is_plain(self) -> bool:
         """Whether matches are no more than what the matchers put out."""
         return not self._numbered and all(item.returns is None for item in self.running)
-
-    def matches(self, parts: Sequence[QueryMatches | Output]) -> Matches:
-        """Those of a call, from what each query has found."""
-        return Matches(parts, self._layout)
 
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
@@ -320,7 +318,7 @@ class Queries:
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
         self._note_timed_out()
-        return self.matches([self.found_by(item, faults) for item in self.running])
+        return Matches([self.found_by(item, faults) for item in self.running], self.layout)
 
     def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""

@@ -158,8 +158,8 @@ class Stream(Lane):
             self._shut()
         else:
             self._open(
-                queries.matchers, queries.filters, queries.ring, queries.nothings, queries.matches, queries.is_plain,
-                queries.defers,
+                queries.matchers, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
+                queries.is_plain, queries.defers,
             )  # fmt: skip
 
     def _swap(self) -> bool:
