@@ -12,6 +12,8 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
+from numpy import int64 as Int64
+
 cdef enum:
     MANY = 64                # keywords of an event that is not for here
 
@@ -98,7 +100,7 @@ cdef class Single:
         """Take the values that were given; False: they are not for here."""
         cdef Py_ssize_t n = len(keywords), i
         cdef PyObject* value
-        cdef int place, over
+        cdef int place
         cdef char dtype
         cdef const char* dtypes = self.dtypes
         if keywords is not self.keywords and not self._knows(keywords) and not self.learn(keywords):
@@ -114,18 +116,13 @@ cdef class Single:
                     self.values[place] = 0
                     continue
             if dtype == b"i":
-                if not PyLong_CheckExact(<object>value):
-                    return False
-                self.values[place] = PyLong_AsLongLongAndOverflow(<object>value, &over)
-                if over:
+                if not _whole(<object>value, self.values + place):
                     return False
             elif dtype == b"f":
                 if PyFloat_Check(<object>value):
                     (<double*>self.values)[place] = PyFloat_AS_DOUBLE(<object>value)
-                elif PyLong_CheckExact(<object>value):
-                    (<double*>self.values)[place] = <double>PyLong_AsLongLongAndOverflow(<object>value, &over)
-                    if over:
-                        return False
+                elif _whole(<object>value, self.values + place):
+                    (<double*>self.values)[place] = <double>self.values[place]
                 else:
                     return False
             elif dtype == b"b":
@@ -160,3 +157,14 @@ cdef class Single:
         else:
             code[0] = <object>found
         return True
+
+
+cdef inline bint _whole(object value, int64_t* to) except -1:
+    """Take an int, or one of NumPy's, that fits; False if it is another thing."""
+    cdef int over = 0
+    if not PyLong_CheckExact(value):
+        if type(value) is not Int64:
+            return False
+        value = int(value)
+    to[0] = PyLong_AsLongLongAndOverflow(value, &over)
+    return not over

@@ -435,7 +435,7 @@ def test_plans_are_pickled() -> None:
     strings = StringTable()
     matcher = Matcher(pair, strings.intern)
     matcher.process(Batch(EventBatch.from_data(SCHEMA, DATA, strings), 0), None)
-    values, lengths, detected, times, counts, _ = matcher.take_output()
+    values, lengths, detected, times, counts, _ = matcher.take_output().arrays()
     assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
     assert lengths == [None, None]
     assert (detected.tolist(), times.tolist(), counts.tolist()) == ([2, 4], [2, 4], [1, 1])

@@ -64,12 +64,13 @@ def test_what_is_usual_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyP
     assert engine.metrics()["events"] == 3
 
 
-
 def sent(engine: fc.Engine, type: str = "A", **values: Any) -> fc.Matches:
     return engine.send(type, **{"ts": 5, **values})
 
 
-@pytest.mark.parametrize("values", [{}, EVENT, {"k": None, "s": "new"}, {"f": 3}, {"f": np.float64(2)}, {"b": False}])
+@pytest.mark.parametrize(
+    "values", [{}, EVENT, {"k": None, "s": "new"}, {"f": 3}, {"f": np.float64(2), "k": np.int64(1)}, {"b": False}]
+)
 def test_a_plain_event_goes_the_short_way(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pair()
     monkeypatch.setattr(fc.Engine, "process", None)
@@ -86,7 +87,8 @@ def test_calls_that_find_nothing_give_one_object() -> None:
 
 #: Events that are refused, or whose values are converted on the long way.
 UNUSUAL: list[dict[str, Any]] = [
-    {"k": 1.5}, {"k": True}, {"k": "1"}, {"k": 2**63}, {"k": np.int64(7)}, {"k": [1]}, {"f": "x"}, {"f": True},
+    {"k": 1.5}, {"k": True}, {"k": "1"}, {"k": 2**63}, {"k": np.int64(7)}, {"k": np.int32(7)},
+    {"f": np.int64(2**53 + 1)}, {"k": [1]}, {"f": "x"}, {"f": True},
     {"f": 2**64}, {"f": 2**80}, {"s": 1}, {"s": b"x"}, {"s": "\ud800"}, {"s": np.str_("x")}, {"b": 1}, {"b": "x"},
     {"b": np.True_}, {"ts": None}, {"ts": 1.0}, {"ts": True}, {"ts": 2**62}, {"ts": -(2**62)}, {"ts": 2**70},
     {"ts": -1}, {"ts": datetime(1970, 1, 1, 1, tzinfo=UTC)}, {"time": 6}, {"other": 1}, {"seq": 1}, {"type": "C"},
