@@ -9,7 +9,7 @@ happened then. Both ways share all state and may take turns.
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -108,7 +108,7 @@ cdef class Lane:
         """
         cdef Matcher matcher
         for matcher in matchers:
-            pass
+            pass  # what is none is refused here, and cast from now on
         self.matchers, self.n_matchers = tuple(matchers), len(matchers)
         self.filters, self.ring, self.decides = filters, ring, decides
         self.nothings, self.make, self.layout, self.is_plain = list(nothings), make, layout, plain
