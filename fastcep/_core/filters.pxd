@@ -48,6 +48,8 @@ cdef class Filters:
     cdef int64_t* types
     cdef bint reads_number, reads_type
 
+    cdef bint look_through(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint release)
+    cdef void _look(self, const Events* events, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void _free_tables(self) noexcept
     cdef Filter _filter(self, plan, int member, intern)
     cdef int _list(self) except -1

@@ -194,19 +194,28 @@ cdef class Filters:
 
     def run(self, Batch batch not None, Py_ssize_t first, Py_ssize_t last):
         """List the events ``first:last`` of a batch that pass each filter; False if there is no memory for it."""
-        cdef Py_ssize_t base
-        cdef int m
+        return self.look_through(&batch.events, first, last, True)
+
+    cdef bint look_through(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint release):
+        """:meth:`run`; ``release``: it is worth while to give the GIL back meanwhile."""
         if last >= INT32_MAX or not self._reserve(last - first):
             return False
-        with nogil:
-            base = first
-            while base < last:
-                m = <int>min(<Py_ssize_t>CHUNK, last - base)
-                self._chunk(&batch.events, base, m)
-                base += m
-            for m in range(self.n_filters):
-                self.screens[m].passed.found[self.screens[m].passed.size] = INT32_MAX
+        if release:
+            with nogil:
+                self._look(events, first, last)
+        else:
+            self._look(events, first, last)
         return True
+
+    cdef void _look(self, const Events* events, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        cdef Py_ssize_t base = first
+        cdef int m
+        while base < last:
+            m = <int>min(<Py_ssize_t>CHUNK, last - base)
+            self._chunk(events, base, m)
+            base += m
+        for m in range(self.n_filters):
+            self.screens[m].passed.found[self.screens[m].passed.size] = INT32_MAX
 
     cdef bint _reserve(self, int64_t events) noexcept:
         cdef int32_t* grown

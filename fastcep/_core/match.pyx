@@ -24,7 +24,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.batch cimport Batch
+from fastcep._core.batch cimport Batch, Events
 from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
 from fastcep._core.decide cimport decide
 from fastcep._core.dump cimport dump, is_chained
@@ -35,6 +35,7 @@ from fastcep._core.gauges cimport (
 from fastcep._core.load cimport load
 from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
+from fastcep._core.output cimport Output
 from fastcep._core.parted import range_of
 from fastcep._core.parts cimport end_parts, end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
@@ -72,15 +73,6 @@ cdef class Matcher:
     intern
         Callable that gives the int64 code of a string.
     """
-    cdef readonly object plan
-    cdef Tables tables
-    cdef Core core
-    cdef object bounds               # keeps the arrays of use_bounds
-    cdef object flags                # keeps the array of ignore
-    cdef list filters                # (filter, its counters when it was taken) per member
-    cdef bint counts                 # whether their counters are this matcher's
-    cdef int64_t nulls, errors       # counters of filters that were used before
-    cdef object key_columns          # keeps the array of take_part
 
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
@@ -299,20 +291,25 @@ cdef class Matcher:
         were taken: ``last``, or the one for which there was no memory. Then every partial match has been dropped
         (counted in ``lost``) and the matcher can go on with the next batch.
         """
-        cdef list keep = []
-        cdef Py_ssize_t taken
         if last < 0:
             last = batch.events.size
         if first == last:
             return last
+        self.bind_ring(ring)
+        return self.take(&batch.events, first, last, shared, True)
+
+    cdef Py_ssize_t take(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release):
+        """:meth:`process`, when the ring is bound; ``release``: it is worth while to give the GIL back meanwhile."""
+        cdef Py_ssize_t taken
         self.core.budget.refused = False
         self.core.shared = shared and len(self.filters) > 0
         memset(self.core.next_passed, 0, self.core.n_members * sizeof(int64_t))
-        if self.core.n_foralls:
-            self._bind_ring(ring, keep)
-        with nogil:
-            taken = take_events(&self.core, &batch.events, first, last)
-            FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
+        if release:
+            with nogil:
+                taken = take_events(&self.core, events, first, last)
+        else:
+            taken = take_events(&self.core, events, first, last)
+        FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
         return taken
 
     def set_limit(self, int64_t limit):
@@ -327,7 +324,15 @@ cdef class Matcher:
         """Whether the last want of memory was the limit's doing."""
         return self.core.budget.refused
 
-    def _bind_ring(self, ring, list keep):
+    cdef int bind_ring(self, ring) except -1:
+        """Find the columns of the event ring that for-all conditions read, if they are others than last time."""
+        if self.core.n_foralls and ring.buffers is not self.ring_buffers:
+            self._find_columns(ring)
+            self.ring_buffers = ring.buffers
+        return 0
+
+    def _find_columns(self, ring):
+        cdef list keep = []
         cdef const int64_t[::1] values
         cdef const uint8_t[::1] nulls
         cdef const uint16_t[::1] types
@@ -352,6 +357,7 @@ cdef class Matcher:
                     nulls = mask
                     keep.append(nulls)
                     self.core.foralls[i].null[j] = &nulls[0]
+        self.kept = keep
 
     def advance(self, int64_t time, int64_t position, ring):
         """Move the clock: decide what is due, expire what can no longer match and give its memory back.
@@ -381,13 +387,11 @@ cdef class Matcher:
         return done
 
     def _decide(self, int64_t time, ring, bint all):
-        cdef list keep = []
         cdef bint failed
         if self.core.pending.size == 0 and self.core.windows.first == self.core.windows.next:
             return True
         self.core.budget.refused = False
-        if self.core.n_foralls:
-            self._bind_ring(ring, keep)
+        self.bind_ring(ring)
         with nogil:
             if self.core.window_kind != EXPLICIT:
                 decide(&self.core, time, all)
@@ -501,6 +505,9 @@ cdef class Matcher:
     @property
     def found(self):
         """Whether there is output, or what is left of one that was withdrawn: :meth:`take_output` empties it."""
+        return self.has_output()
+
+    cdef bint has_output(self) noexcept:
         cdef int i
         for i in range(self.core.n_members):
             if self.core.out_values[i].capacity or self.core.out_lengths[i].capacity:
@@ -508,22 +515,10 @@ cdef class Matcher:
         return self.core.detected.capacity > 0
 
     def take_output(self):
-        """Return and empty the output: ``(values, lengths, detecting positions, their times, matches per position,
-        window ids)``, the last None without explicit windows.
-
-        ``values[m]`` holds event positions of member m, one per match (-1 absent); for one that holds a list its
-        elements one match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members). The
-        position is -1 for what was decided at a time and not by an event.
-        """
-        cdef int i
-        values, lengths = [], []
-        for i in range(self.core.n_members):
-            values.append(take(self.core.out_values + i))
-            lengths.append(take(self.core.out_lengths + i) if self.plan.lists[i] else None)
-        self.core.emitted = 0
-        windows = take(&self.core.out_windows) if self.core.window_kind == EXPLICIT else None
-        return (values, lengths, take(&self.core.detected), take(&self.core.detected_times),
-                take(&self.core.detected_counts), windows)
+        """Return and empty the output, see output.pyx."""
+        cdef Output output = Output.__new__(Output)
+        output.move(&self.core, self.plan)
+        return output
 
     def take_places(self, bint timed=False):
         """Return and empty the places of decisions (``timed``: of what has timed out), int64[n, 2], see parted.pyx.

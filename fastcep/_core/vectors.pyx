@@ -202,6 +202,14 @@ def repeated(const int64_t[::1] values, const int64_t[::1] counts):
     return take(&vec)
 
 
+cdef object own(int64_t* data, int64_t size):
+    """Hand ``size`` items of ``malloc``'s to NumPy."""
+    cdef Buffer owner = Buffer.__new__(Buffer)
+    owner.data = data
+    owner.shape[0] = size
+    return np.asarray(owner)
+
+
 cdef object take(Vec* vec):
     """Hand a vector's memory to NumPy and leave the vector empty."""
     cdef Buffer owner

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.lane import compiled
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
@@ -20,11 +21,11 @@ from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.timeouts import timed_out_table
-from fastcep.engine.times import nanoseconds
+from fastcep.engine.times import duration_text, nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
-from fastcep.events.units import format_duration, format_time
+from fastcep.events.units import format_time
 from fastcep.plan import explain
 from fastcep.query import ast
 
@@ -104,8 +105,8 @@ class Engine(Moving):
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
         self._options = {
             "attributes": attributes,
-            "allowed_lateness": _duration(allowed_lateness),
-            "idle_timeout": _duration(idle_timeout),
+            "allowed_lateness": duration_text(allowed_lateness),
+            "idle_timeout": duration_text(idle_timeout),
             "late_limit": late_limit,
             "memory_limit": self._memory.bytes,
             "on_memory_limit": on_memory_limit,
@@ -152,6 +153,9 @@ class Engine(Moving):
         QueryError
             If a query failed otherwise, likewise: the others have taken the batch.
         """
+        found: Matches | None = self._quick(data) if rows is None and source is None else None
+        if found is not None:
+            return found
         with self._alone():
             self._check_timed_out()
             batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
@@ -167,6 +171,7 @@ class Engine(Moving):
             check_order(batch, self._time, self._sequence, origin, first_row)
             return self._take(batch)
 
+    @compiled
     def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event.
 
@@ -402,8 +407,3 @@ class Engine(Moving):
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
         parts = collect(self._queries, self._strings, self._reorder)
         return own | parts | {"kernels": self._queries.kernels.metrics()}
-
-
-def _duration(value: str | timedelta | None) -> str | None:
-    """A duration as text, for a snapshot."""
-    return None if value is None else format_duration(parse_duration(value))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.output import Output
 from fastcep._core.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
@@ -57,6 +58,11 @@ class QueryMatches:
     windows: Ints | None = None
     partial: bool = False
 
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return self.bindings.n
+
     def table(self) -> pa.Table:
         """All columns."""
         codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
@@ -81,6 +87,14 @@ class QueryMatches:
         return out
 
 
+def read(part: QueryMatches | Output) -> QueryMatches:
+    """The matches of a query that has no ``RETURN``, and whose events have their positions as numbers, as columns."""
+    if isinstance(part, QueryMatches):
+        return part
+    values, lengths, detected, times, counts, windows = part.arrays()
+    return QueryMatches(part.query, Bindings(part.n, values, lengths), detected, counts, times, {}, windows)
+
+
 class Layout:
     """The columns of a table of several queries' matches; looked up once for all calls.
 
@@ -90,7 +104,7 @@ class Layout:
         Matches of each query, in order; how many does not matter.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches]) -> None:
+    def __init__(self, parts: Sequence[QueryMatches | Output]) -> None:
         self._parts = tuple(parts)
         self._empty: pa.Table | None = None
 
@@ -103,7 +117,7 @@ class Layout:
             columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(none), "detected_at": times}
             owners: dict[str, str] = {}
             for part in self._parts:
-                self._look(part, columns, owners)
+                self._look(read(part), columns, owners)
             self._empty = pa.table(columns)
         return self._empty
 
@@ -130,19 +144,19 @@ class Matches:
     then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
     """
 
-    def __init__(self, parts: Sequence[QueryMatches], layout: Layout | None = None) -> None:
-        self.parts = tuple(parts)
-        self._layout = Layout(self.parts) if layout is None else layout
+    def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
+        self._parts = parts
+        self._layout = Layout(parts) if layout is None else layout
 
     def __len__(self) -> int:
-        return sum(part.bindings.n for part in self.parts)
+        return sum([part.n for part in self._parts])
 
     def __repr__(self) -> str:
         return f"Matches({', '.join(f'{name}: {count:,}' for name, count in self.counts().items())})"
 
     def counts(self) -> dict[str, int]:
         """Number of matches by query name."""
-        return {part.query.name: part.bindings.n for part in self.parts}
+        return {part.query.name: part.n for part in self._parts}
 
     def query(self, name: str) -> Matches:
         """The matches of one query.
@@ -152,7 +166,7 @@ class Matches:
         ValidationError
             If the engine has no query of this name.
         """
-        for part in self.parts:
+        for part in self._parts:
             if part.query.name == name:
                 return Matches([part])
         raise ValidationError(no_query(name, self.counts()))
@@ -170,9 +184,9 @@ class Matches:
         ValidationError
             If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
         """
-        if len(self.parts) == 1:
-            return self.parts[0].table()
-        empty, parts = self._layout.empty, [part for part in self.parts if part.bindings.n]
+        if len(self._parts) == 1:
+            return read(self._parts[0]).table()
+        empty, parts = self._layout.empty, [read(part) for part in self._parts if part.n]
         if not parts:
             return empty
         tables = [pa.table(part.columns()) for part in parts]

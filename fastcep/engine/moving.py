@@ -96,6 +96,7 @@ class Moving(Stream):
             chosen = self._owned(groups)
             data, rest = extracted(self._here(), chosen)
             self._queries.exchange(rest, self._owns.difference(chosen))
+            self._choose_way()
             return data
 
     def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
@@ -137,6 +138,7 @@ class Moving(Stream):
                 raise
             owned = self._owns.union(groups)
             self._queries.exchange(matchers, None if len(owned) == GROUPS else owned)
+            self._choose_way()
 
     @classmethod
     def restore(
@@ -185,6 +187,7 @@ class Moving(Stream):
         engine._memory.share_out(engine._queries, engine._shared())
         with _understood():
             put(engine._here(), header, tables)
+        engine._choose_way()
         return engine
 
     @classmethod

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastcep._core.single import Single
 from fastcep.errors import DataError, OrderError
-from fastcep.events import EventBatch, Schema
-from fastcep.events.units import format_time
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.units import NANOSECONDS, format_time
 
-__all__ = ["check_order", "one_event"]
+__all__ = ["check_order", "one_event", "single_events"]
 
 
 def check_order(batch: EventBatch, reached: int | None, numbered: int | None, origin: str, first_row: int) -> None:
@@ -82,3 +83,22 @@ def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any,
     if not schema.header:
         columns = {at: columns.get(at, [None]) for at in range(1 + max(map(int, columns)))}
     return columns
+
+
+def single_events(schema: Schema, strings: StringTable) -> dict[str, Single]:
+    """What takes single events the short way, by type; none if an attribute shares a column with time or type."""
+    builtin = {schema.time, schema.type, schema.sequence}
+    if any(column.source in builtin for column in schema.columns):
+        return {}
+    count = len(schema.columns)
+    dtypes = "".join(column.dtype[0] for column in schema.columns).encode()
+    common: dict[Any, int] = {"time": count, schema.time: count}
+    if schema.sequence is not None:
+        common |= {"seq": count + 1, schema.sequence: count + 1}
+    return {
+        name: Single(
+            number, common | {attribute: schema.column_of(name, attribute) for attribute in schema.attributes(name)},
+            dtypes, NANOSECONDS[schema.time_unit], schema.sequence is not None, strings,
+        )
+        for number, name in enumerate(schema.type_names)
+    }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fastcep._core.output import Output
 from fastcep.engine.matches import QueryMatches
 from fastcep.engine.parted import Matching
 from fastcep.engine.returns import Bindings, Returns
@@ -16,7 +17,9 @@ __all__ = ["no_matches", "numbered", "take_matches"]
 Ints = npt.NDArray[np.int64]
 
 
-def take_matches(plan: Plan, matcher: Matching, returns: Returns | None, numbers: EventRing | None) -> QueryMatches:
+def take_matches(
+    plan: Plan, matcher: Matching, returns: Returns | None, numbers: EventRing | None
+) -> QueryMatches | Output:
     """Take what a matcher found in a batch.
 
     Parameters
@@ -26,7 +29,12 @@ def take_matches(plan: Plan, matcher: Matching, returns: Returns | None, numbers
     numbers
         The ring with the events' sequence numbers; None if these are the positions.
     """
-    values, lengths, detected, times, counts, windows = matcher.take_output()
+    output = matcher.take_output()
+    if isinstance(output, Output):
+        if returns is None and numbers is None:
+            return output
+        output = output.arrays()
+    values, lengths, detected, times, counts, windows = output
     bindings = Bindings(int(counts.sum()), values, lengths)
     returned = returns.columns(bindings) if returns is not None else {}
     if numbers is not None:

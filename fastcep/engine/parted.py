@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fastcep._core.filters import Filter
 from fastcep._core.match import Matcher
+from fastcep._core.output import Output
 from fastcep._core.parted import merge_column, merge_runs, parts_of
 from fastcep.engine.pool import Pool
 from fastcep.engine.state.cut import choose, groups_of, join
@@ -29,7 +30,7 @@ from fastcep.plan.plan import KeyPlan
 __all__ = ["Matching", "Parted", "check_parted", "make_matcher", "parts_of_query", "run"]
 
 Ints = npt.NDArray[np.int64]
-Output = tuple[list[Ints], list[Ints | None], Ints, Ints, Ints, Ints | None]
+Arrays = tuple[list[Ints], list[Ints | None], Ints, Ints, Ints, Ints | None]  #: of an `Output`
 
 #: Matches from which on several threads put columns together.
 PARALLEL_MATCHES = 1 << 14
@@ -134,14 +135,15 @@ class Parted:
         """As `Matcher.found`."""
         return any(part.found for part in self.parts)
 
-    def take_output(self) -> Output:
-        """As `Matcher.take_output`, in the order of one matcher."""
+    def take_output(self) -> Output | Arrays:
+        """As `Matcher.take_output`, in the order of one matcher; arrays, if they are of several parts."""
         places = [part.take_places() for part in self.parts]
-        outputs: list[Output] = [part.take_output() for part in self.parts]
-        some = [number for number, output in enumerate(outputs) if len(output[2])]
+        found = [part.take_output() for part in self.parts]
+        some = [number for number, output in enumerate(found) if output.n]
         if len(some) < 2:
-            return outputs[some[0] if some else 0]
-        outputs = [outputs[number] for number in some]
+            return found[some[0] if some else 0]
+        outputs: list[Arrays] = [found[number].arrays() for number in some]
+        found.clear()
         deciding = [bool((output[2] < 0).any()) for output in outputs]
         sides = []
         for number, (values, lengths, detected, times, counts, _), decides in zip(some, outputs, deciding, strict=True):

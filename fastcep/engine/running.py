@@ -11,6 +11,7 @@ import numpy as np
 
 from fastcep._core.batch import Batch
 from fastcep._core.filters import Filter, Filters
+from fastcep._core.output import Output
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
@@ -90,6 +91,18 @@ class Running:
         """Whether it has matches that wait for time, or tells of partial matches whose time is over."""
         return self.timed is not None or any(state.deferred for state in self.plan.states)
 
+    def fail(self, error: Exception, last_time: int, faults: Faults) -> None:
+        """Let it go on after a batch that it could not take, which ends at ``last_time``."""
+        self.matcher.drop(last_time)
+        self.matcher.forget_windows()
+        faults.failed(self.name, error)
+
+    def lose(self, error: Exception, faults: Faults) -> None:
+        """Forget what it has found, which cannot be given."""
+        faults.failed(self.name, error)
+        with suppress(Exception):
+            self.matcher.take_output()  # what is left of it must not come with the next call
+
 
 class Queries:
     """The queries of an engine, in order, and what is kept for all of them together.
@@ -121,6 +134,8 @@ class Queries:
         Whether anything of any query waits for time.
     owned
         Key groups whose events are taken; None: all.
+    layout
+        The columns of all queries' matches.
     foreign_events
         How many events of other groups have come (of the key of any query).
     """
@@ -148,7 +163,7 @@ class Queries:
         self._numbered = numbered
         self._timed_out = timed_out
         self._filters = Filters(schema.type_names)
-        self._layout = Layout(())
+        self.layout = Layout(())
 
     def __len__(self) -> int:
         return len(self.running)
@@ -195,7 +210,7 @@ class Queries:
         self._share(running, gone)
         self._keep_events(running, position)
         self.running = tuple(running)
-        self._layout = Layout([item.nothing for item in running if item.nothing is not None])
+        self.layout = Layout(self.nothings)
         self.defers = any(item.defers for item in running)
         self._run_kernels(running)
 
@@ -212,6 +227,26 @@ class Queries:
         self.owned = owned
         if new:
             self._run_kernels(self.running)
+
+    @property
+    def matchers(self) -> list[Matcher]:
+        """Of all queries, in order."""
+        return [item.matcher for item in self.running]
+
+    @property
+    def filters(self) -> Filters:
+        """What several queries share."""
+        return self._filters
+
+    @property
+    def nothings(self) -> list[QueryMatches]:
+        """The matches of each query in a call that found none."""
+        return [item.nothing for item in self.running if item.nothing is not None]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether matches are no more than what the matchers put out."""
+        return not self._numbered and all(item.returns is None for item in self.running)
 
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
@@ -302,9 +337,7 @@ class Queries:
         try:
             taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `Parted` here
         except Exception as error:
-            matcher.drop(events.last_time)
-            matcher.forget_windows()
-            faults.failed(item.name, error)
+            item.fail(error, events.last_time, faults)
             return False
         if taken < last:
             faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
@@ -326,9 +359,9 @@ class Queries:
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
         self._note_timed_out()
-        return Matches([self.found_by(item, faults) for item in self.running], self._layout)
+        return Matches([self.found_by(item, faults) for item in self.running], self.layout)
 
-    def found_by(self, item: Running, faults: Faults) -> QueryMatches:
+    def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
         if not item.matcher.found:
@@ -336,9 +369,7 @@ class Queries:
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
-            faults.failed(item.name, error)
-            with suppress(Exception):
-                item.matcher.take_output()  # what is left of it must not come with the next call
+            item.lose(error, faults)
             return item.nothing
 
     def oldest(self, position: int) -> int:

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 
+from fastcep._core.lane import Lane
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
 from fastcep.engine.parted import check_parted
 from fastcep.engine.pool import Pool
+from fastcep.engine.order import single_events
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.strings import UnusedStrings
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.layout import make_intake
 from fastcep.events.units import INT64_MIN
 from fastcep.query import ast
 
 __all__ = ["Stream"]
 
 
-class Stream:
+class Stream(Lane):
     """The inner side of an engine.
+
+    What is usual goes the short way, which is compiled (``Lane``); the long way is here.
 
     Parameters
     ----------
@@ -68,11 +72,8 @@ class Stream:
             self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, pool=pool
         )
         self._unused = UnusedStrings(self._strings, self._schema)
-        self._position = 0
-        self._time: int | None = None
-        self._sequence: int | None = None
-        self._ended = False
-        self._busy = Lock()
+        self._many = self._unused.limit
+        self._bind(make_intake(self._schema, self._strings), single_events(self._schema, self._strings), self._strings)
         first = [self._queries.prepare(query, 0) for query in queries]
         check_parted([item.plan for item in first], pool)
         self._run(first)
@@ -80,20 +81,21 @@ class Stream:
     @contextmanager
     def _alone(self, *, ended: bool = False) -> Iterator[None]:
         """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
-        if not self._busy.acquire(blocking=False):
+        if not self._enter():
             raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
         try:
             if self._ended and not ended:
                 raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
             yield
         finally:
-            self._busy.release()
+            self._leave()
 
     def _run(self, running: Sequence[Running]) -> None:
         """Run these queries from now on."""
         self._memory.check_queries(running, self._shared())
         self._queries.use(running, self._position)
         self._memory.hold(running)
+        self._choose_way()
 
     def _stop(self, old: Running, rest: Sequence[Running], complete: bool) -> Matches:
         """Run the rest, without one of the queries; give the matches that it has left."""
@@ -130,10 +132,7 @@ class Stream:
             if self._ended and self._time is not None:
                 clock = self._time if clock is None else max(clock, self._time)
             queries.decide(clock, self._position, self._faults, complete=complete)
-        found = queries.found(self._faults)
-        if self._unused.due:
-            self._forget_strings()
-        return self._faults.settle(found)
+        return self._give()
 
     def _match(self, batch: EventBatch) -> None:
         queries, position = self._queries, self._position
@@ -159,3 +158,52 @@ class Stream:
         if self._time is not None:
             self._queries.sweep(self._time, self._position)
         self._unused.forget(self._queries, self._reorder, batch)
+        self._many = self._unused.limit
+
+    # ----------------------------------------------------------------- the short way
+
+    def _choose_way(self) -> None:
+        """Let what is usual go the short way, unless an option or a query needs what that does not know."""
+        queries = self._queries
+        limited = self._reorder is not None or self._memory.bytes is not None or queries.owned is not None
+        limited |= queries.pool is not None
+        if limited or any(item.windows is not None or item.timed is not None for item in queries):
+            self._shut()
+        else:
+            self._open(
+                queries.matchers, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
+                queries.is_plain, queries.defers,
+            )  # fmt: skip
+
+    def _swap(self) -> bool:
+        """Let the queries run new kernels; returns whether no more are to come."""
+        self._queries.kernels.swap()
+        return self._queries.kernels.settled
+
+    def _decide(self) -> None:
+        """Decide the matches that wait for a time before the last event's."""
+        self._queries.decide(self._time, self._position, self._faults, complete=False)
+
+    def _give(self) -> Matches:
+        """Give what was found, or the error on what went wrong."""
+        found = self._queries.found(self._faults)
+        if self._unused.due:
+            self._forget_strings()
+        return self._settle(found)
+
+    def _settle(self, found: Matches) -> Matches:
+        """Give this, or the error on what went wrong."""
+        return self._faults.settle(found)
+
+    def _lose(self, number: int, error: Exception) -> None:
+        """Note that what a query has found cannot be given."""
+        self._queries.running[number].lose(error, self._faults)
+
+    def _gave_up(self, number: int, taken: int, dropped: int) -> None:
+        """Note that a query had no memory for the event ``taken`` of a batch."""
+        item = self._queries.running[number]
+        self._faults.gave_up(item.name, self._position + taken, dropped, limited=item.matcher.refused)
+
+    def _failed(self, number: int, error: Exception, last_time: int) -> None:
+        """Note that a query cannot take a batch."""
+        self._queries.running[number].fail(error, last_time, self._faults)

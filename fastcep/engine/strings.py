@@ -31,6 +31,11 @@ class UnusedStrings:
         self._due = _STRINGS
 
     @property
+    def limit(self) -> int:
+        """With how many strings there are not yet enough to look through them."""
+        return self._due
+
+    @property
     def due(self) -> bool:
         """Whether there are enough strings to look through them."""
         return len(self._strings) > self._due

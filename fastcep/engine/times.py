@@ -1,14 +1,20 @@
-"""Moments as users give them."""
+"""Moments and durations as users give them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from fastcep.errors import ValidationError
+from fastcep.events.units import format_duration, parse_duration
 
-__all__ = ["nanoseconds"]
+__all__ = ["duration_text", "nanoseconds"]
+
+
+def duration_text(value: str | timedelta | None) -> str | None:
+    """Give a duration as text, for a snapshot."""
+    return None if value is None else format_duration(parse_duration(value))
 
 
 def nanoseconds(time: object) -> int:

@@ -89,7 +89,7 @@ class WindowBounds:
 
 def _run(matcher: Matcher, events: Batch, ring: Any) -> list[Ints]:
     taken = matcher.process(events, ring)
-    values: list[Ints] = matcher.take_output()[0]
+    values: list[Ints] = matcher.take_output().arrays()[0]
     if taken < len(events.source):
         raise MemoryError("no memory for the explicit windows that are open; all of them were closed")
     return values

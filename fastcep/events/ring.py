@@ -80,6 +80,11 @@ class EventRing:
         """The position that the next event gets."""
         return self._tail
 
+    @property
+    def buffers(self) -> object:
+        """All buffers, which are replaced together: what it gives is another object then."""
+        return self._values
+
     def __len__(self) -> int:
         return self._tail - self._head
 
@@ -111,8 +116,7 @@ class EventRing:
         if batch.schema is not self._schema and batch.schema != self._schema:
             raise ValidationError("the batch has another schema than the ring; read it with the ring's schema")
         n = len(batch)
-        if self._tail - self._head + n > self.capacity:
-            self._grow(self._tail - self._head + n)
+        self.make_room(n)
         for slots, rows in self._stretches(n):
             self._values["time"][slots] = batch.time[rows]
             self._values["type"][slots] = batch.type[rows]
@@ -132,6 +136,19 @@ class EventRing:
                 elif column in self._has_nulls:
                     self._nulls[column][slots] = 0
         self._tail += n
+
+    def make_room(self, events: int) -> None:
+        """Let so many more events fit."""
+        if len(self) + events > self.capacity:
+            self._grow(len(self) + events)
+
+    def note_nulls(self, column: int) -> None:
+        """Note that events written into the buffers have nulls there."""
+        self._has_nulls.add(column)
+
+    def appended(self, events: int) -> None:
+        """Count events that were written into the buffers, behind ``tail``."""
+        self._tail += events
 
     def rows(self, positions: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
         """Give all that is kept of the events at these positions: ``time``, ``type``, ``seq``, ``c3``, ``n3`` …"""

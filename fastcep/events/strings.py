@@ -34,6 +34,11 @@ class StringTable:
         return sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free) + self._text_bytes
 
     @property
+    def codes(self) -> dict[str, int]:
+        """Code by text, to be read only; another object after `reclaim`."""
+        return self._codes
+
+    @property
     def limit(self) -> int:
         """All codes ever given are below this."""
         return len(self._texts)

@@ -128,6 +128,11 @@ class Kernels:
             self._used.update(self._ready)
             self._ready = {}
 
+    @property
+    def settled(self) -> bool:
+        """Whether :meth:`swap` has nothing to do, until others are served."""
+        return not self._missing and not self._ready and BACKGROUND.process is None
+
     def _take(self) -> None:
         """Load what the cache has of the missing kernels."""
         assert self._cache is not None

@@ -304,7 +304,7 @@ def test_gil_is_released() -> None:
 
 def test_a_second_thread_is_refused_while_a_batch_runs() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", SCHEMA))
-    with engine._busy, pytest.raises(fc.ValidationError, match="one thread at a time"):
+    with engine._alone(), pytest.raises(fc.ValidationError, match="one thread at a time"):
         engine.send("A", ts=0, ID=1, V=1)
     assert len(engine.send("A", ts=0, ID=1, V=1)) == 1
 
@@ -435,7 +435,7 @@ def test_plans_are_pickled() -> None:
     strings = StringTable()
     matcher = Matcher(pair, strings.intern)
     matcher.process(Batch(EventBatch.from_data(SCHEMA, DATA, strings), 0), None)
-    values, lengths, detected, times, counts, _ = matcher.take_output()
+    values, lengths, detected, times, counts, _ = matcher.take_output().arrays()
     assert [values[0].tolist(), values[1].tolist()] == [[0, 1], [2, 4]]
     assert lengths == [None, None]
     assert (detected.tolist(), times.tolist(), counts.tolist()) == ([2, 4], [2, 4], [1, 1])

@@ -1,0 +1,48 @@
+# The compiled side of an engine. See lane.pyx.
+from libc.stdint cimport int64_t, uint8_t, uint16_t
+
+from fastcep._core.batch cimport Events
+from fastcep._core.filters cimport Filters
+from fastcep._core.intake cimport Intake
+
+
+cdef struct Kept:            # a column that the event ring keeps
+    int column
+    int64_t* values
+    uint8_t* nulls
+
+
+cdef class Lane:
+    cdef public int64_t _position
+    cdef public bint _ended
+    cdef public Py_ssize_t _many     # strings from which on those that nothing holds are looked for
+    cdef int64_t time, sequence
+    cdef bint is_timed, is_numbered  # whether there is a time, and a sequence number, yet
+    cdef bint busy
+    cdef bint is_open        # whether what is usual may go this way
+    cdef bint is_settled     # no generated kernel is to come
+    cdef bint decides        # matches may wait for time
+    cdef tuple matchers
+    cdef int n_matchers
+    cdef Filters filters
+    cdef Intake intake
+    cdef dict singles        # per name of a type
+    cdef object strings
+    cdef list nothings       # per query its matches in a call that found none,
+    cdef object nothing      # and what such a call gives
+    cdef object make, layout
+    cdef bint is_plain       # matches are what the matchers put out
+    cdef object ring
+    cdef object buffers      # of the ring, when these were found there
+    cdef int64_t* ring_time
+    cdef uint16_t* ring_type
+    cdef int64_t* ring_seq
+    cdef int64_t ring_mask
+    cdef Kept* kept
+    cdef int n_kept
+
+    cdef bint in_order(self, const Events* events) noexcept
+    cdef object give(self)
+    cdef object match(self, const Events* events, bint release)
+    cdef int keep(self, const Events* events) except -1
+    cdef int _find_buffers(self) except -1

@@ -1,0 +1,34 @@
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fastcep._core.filters import Filters
+from fastcep._core.intake import Intake
+from fastcep._core.match import Matcher
+from fastcep._core.single import Single
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+class Lane:
+    _position: int
+    _ended: bool
+    _many: int
+    _time: int | None
+    _sequence: int | None
+    def _enter(self) -> bool: ...
+    def _leave(self) -> None: ...
+    def _bind(self, intake: Intake, singles: Mapping[str, Single], strings: object) -> None: ...
+    def _shut(self) -> None: ...
+    def _open(
+        self,
+        matchers: Sequence[Matcher],
+        filters: Filters,
+        ring: object,
+        nothings: Sequence[Any],
+        make: Callable[[Any, Any], Any],
+        layout: object,
+        plain: bool,
+        decides: bool,
+    ) -> None: ...
+    def _quick(self, data: object) -> Any: ...
+
+def compiled(function: _Function) -> _Function: ...

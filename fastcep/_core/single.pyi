@@ -1,0 +1,12 @@
+from collections.abc import Mapping
+
+class Single:
+    def __init__(
+        self,
+        type_id: int,
+        places: Mapping[str, int],
+        dtypes: bytes,
+        factor: int,
+        is_numbered: bool,
+        strings: object,
+    ) -> None: ...
