@@ -17,7 +17,7 @@ from bench.peers.spark import Spark
 from bench.peers.table import Row, table
 from bench.queries import events, store
 
-PEERS: tuple[Peer, ...] = (Fastcep(), Pandas(), DuckDB(), Spark(), JOINS, PATTERNS, API, SQL)
+PEERS: tuple[Peer, ...] = (Fastcep(), Pandas(), DuckDB(), JOINS, PATTERNS, API, SQL, Spark())
 
 
 def main() -> None:

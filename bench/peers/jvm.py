@@ -19,7 +19,7 @@ from bench.peers.protocol import FOLDER, Result, Unavailable, median
 SOURCES = Path(__file__).parent / "java" / "peers"
 #: The parallel collector took least CPU time of G1, parallel and serial.
 OPTIONS = ("-Xmx4g", "-XX:+UseParallelGC")
-TIMEOUT = 1800
+TIMEOUT = 600
 
 
 def tool(name: str) -> str | None:
@@ -61,8 +61,9 @@ def call(command: list[str]) -> str:
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"{Path(command[0]).name} took longer than {TIMEOUT} s") from error
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Unavailable(f"{Path(command[0]).name} failed: {lines[-1]}")
+        lines = [line for line in done.stderr.splitlines() if any(map(str.isalpha, line))]
+        reason = lines[-1] if lines else f"exit code {done.returncode}"
+        raise Unavailable(f"{Path(command[0]).name} failed: {reason}")
     return done.stdout
 
 
