@@ -7,13 +7,14 @@ STAMP := $(VENV)/.installed
 CORE := $(wildcard fastcep/_core/*.pyx fastcep/_core/*.pxd fastcep/_core/*.h)
 export PYTHON
 
-.PHONY: demo test check bench compare figures lint clean help
+.PHONY: demo test check bench peers compare figures lint clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
 	@echo "make test     everything that CI runs"
 	@echo "make check    the tests with full counts, the slow ones and those on shared data"
 	@echo "make bench    the benchmarks, and one table of them"
+	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
 	@echo "make figures  the pictures of the README and docs"
 	@echo "make lint     ruff and mypy"
@@ -51,6 +52,9 @@ check: lint
 bench: $(STAMP)
 	$(BIN)/python -m pytest -q bench --benchmark-enable -m ""
 	$(BIN)/python -m bench
+
+peers: $(STAMP)
+	$(BIN)/python -m bench.peers --setup
 
 compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)

@@ -229,7 +229,7 @@ class Queries:
             self._run_kernels(self.running)
 
     @property
-    def matchers(self) -> list[Matcher]:
+    def matchers(self) -> list[Matching]:
         """Of all queries, in order."""
         return [item.matcher for item in self.running]
 

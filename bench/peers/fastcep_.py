@@ -1,0 +1,36 @@
+"""fastcep: what the peers are compared with, and what says how many matches there are."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pyarrow as pa
+
+import fastcep as fc
+from bench.peers.protocol import ALL, Case, Result, query_text, timed
+from bench.queries import QUERIES, SCHEMA, run
+
+
+class Fastcep:
+    """fastcep's engine, asked as a peer is."""
+
+    name = "fastcep"
+    clock = "an Arrow table in, matches as an Arrow table out; the engine made inside, its kernels compiled before"
+
+    def __init__(self, asked: str = ALL) -> None:
+        self.asked = asked
+        self.cases = {query: Case(runs=10) for query in QUERIES}
+
+    def available(self) -> str | None:
+        return None
+
+    def setup(self) -> None:
+        pass
+
+    def version(self) -> str:
+        return version("fastcep")
+
+    def run(self, query: str, events: pa.Table) -> Result:
+        parsed = fc.parse(query_text(query, self.asked), SCHEMA, name=query.lower())
+        fc.Engine(parsed).compile("5min")
+        return timed(lambda: run(parsed, events), self.cases[query].runs)
