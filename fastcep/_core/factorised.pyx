@@ -21,20 +21,31 @@ from fastcep._core.core cimport EVENT, ROW, Core, copy_event, read_key
 from fastcep._core.emit cimport end_event
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.starts cimport start_of
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, find_words
+from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, find_words, key_of, slot_of
 from fastcep._core.tables cimport Kept, Step, Term
 from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
 
 cdef extern from *:
     """
     static inline int fc_sum_fits(__int128 sum) { return sum == (__int128)(int64_t)sum; }
+    static inline int fc_add_all(int64_t *to, int64_t base, const int64_t *values, int sign, int n) {
+        uint64_t over = 0; /* sign bits of the overflows */
+        for (int i = 0; i < n; i++) {
+            uint64_t b = (uint64_t)base, v = (uint64_t)values[i], sum = sign > 0 ? b + v : b - v;
+            over |= sign > 0 ? (sum ^ b) & (sum ^ v) : (b ^ v) & (b ^ sum);
+            to[i] = (int64_t)sum;
+        }
+        return !(over >> 63);
+    }
     static inline int fc_add(int64_t base, int64_t value, int sign, int64_t* sum) {
         return sign > 0 ? __builtin_add_overflow(base, value, sum) : __builtin_sub_overflow(base, value, sum);
     }
     """
     ctypedef long long wide "__int128"
     bint fc_sum_fits(wide) noexcept nogil
+    bint unlikely(bint) noexcept nogil
     bint fc_add(int64_t, int64_t, int, int64_t*) noexcept nogil
+    bint fc_add_all(int64_t*, int64_t, const int64_t*, int, int) noexcept nogil
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 cdef enum:                  # kinds of terms
@@ -45,6 +56,7 @@ cdef enum:                  # kinds of terms
 
 cdef enum:
     MOST_WORDS = 8          # of a key in ``_join``
+    FEW = 4
 
 cdef enum:                  # words of a frame of the search: an element, what it may follow, and what it has seen of that
     ELEMENT                 # bucket and row of the element
@@ -272,60 +284,123 @@ cdef void _walk(Core* core, const Step* step, const Bucket* bucket, int first, i
 
 
 cdef void _join(Core* core, const Step* step, const Bucket* bucket, int first, int n, int k) noexcept nogil:
-    """``_choose`` each of ``n`` rows from ``first`` on, where that only looks up the events of the first variable."""
-    cdef int words = core.back[0].n_words
-    if words == 1:
-        _join_words(core, step, bucket, first, n, k, 1)
-    elif words == 2:
-        _join_words(core, step, bucket, first, n, k, 2)
-    else:
-        _join_words(core, step, bucket, first, n, k, words)
+    """``_choose`` each of ``n`` rows from ``first`` on, where that only looks up the events of the first variable.
 
-
-cdef inline void _join_words(Core* core, const Step* step, const Bucket* bucket, int first, int n, int k,
-                             int words) noexcept nogil:
-    """``_join`` for keys of ``words``: a literal where this is called, so that the compiler unrolls.
-
-    A word is a part that is the same for all rows, and at most one register.
+    A word of their key is the same for all rows, or a register of the row added to that.
     """
     cdef const Step* back = core.back[0]
     cdef const Index* index = core.indexes + back.kept
-    cdef const int64_t* values
     cdef const int64_t* own = bucket.data + first
     cdef const int64_t* bits = _column(bucket, 0) + first
     cdef const int64_t* registers[MOST_WORDS]
     cdef int64_t base[MOST_WORDS]
     cdef int64_t key[MOST_WORDS]
-    cdef int64_t number, since = _first_live(core), nulls = 0, visited = 0
-    cdef Bucket* found
-    cdef int i, w, head, end
+    cdef int64_t varying[CHUNK]
+    cdef int32_t rows[CHUNK]
+    cdef int32_t numbers[CHUNK]
+    cdef int64_t number, nulls = 0, some = 0, since = _first_live(core)
+    cdef int i, w, varies = -1, words = back.n_words, found = 0
     if index.n_buckets == 0 or not _read_base(core, back, bucket, first, k, base, registers, &nulls):
         return
     for w in range(words):
         key[w] = base[w]
-    for i in range(n):
-        if nulls and bits[i] & nulls:
-            continue
-        for w in range(words):
-            if registers[w] != NULL and fc_add(base[w], registers[w][i], back.words[w], key + w):
-                break
+        if registers[w] != NULL:
+            varies = w if varies < 0 else words
+    if nulls:
+        for i in range(n):
+            some |= bits[i]
+    if 0 <= varies < words and words <= 2 and not some & nulls and fc_add_all(
+            varying, base[varies], registers[varies], back.words[varies], n):
+        if words == 1:
+            found = _look_up(index, varying, n, key, 1, 0, rows, numbers)
+        elif varies == 0:
+            found = _look_up(index, varying, n, key, 2, 0, rows, numbers)
         else:
-            number = find_words(index, key, words) if words > 0 else 0
-            if number < 0:
+            found = _look_up(index, varying, n, key, 2, 1, rows, numbers)
+    else:
+        for i in range(n):
+            if nulls and bits[i] & nulls:
                 continue
-            found = bucket_at(index, number)
-            values = found.data
-            head = found.head
-            end = found.size
-            if head < end and values[head] < since:
-                head = _after(values, head, end, since)
-                found.head = head
-            end = _before(values, head, end, own[i])
-            if head < end:
-                visited += end - head
-                _emit(core, values + head, NULL, end - head)
-                _repeat(core, step.member, own[i], end - head)
-    core.rows_visited += visited
+            for w in range(words):
+                if registers[w] != NULL and fc_add(base[w], registers[w][i], back.words[w], key + w):
+                    break
+            else:
+                number = find(index, key)
+                rows[found] = i
+                numbers[found] = <int32_t>number
+                found += number >= 0
+    for i in range(found):
+        _join_row(core, step.member, bucket_at(index, numbers[i]), own[rows[i]], since)
+        if core.failed:
+            return
+
+
+cdef inline int _look_up(const Index* index, const int64_t* varying, int n, int64_t* key, int words, int varies,
+                         int32_t* rows, int32_t* numbers) noexcept nogil:
+    """Find the buckets of ``n`` keys of which one word varies; returns how many there are, with their numbers and rows.
+
+    ``words`` and ``varies`` are literals where this is called. Whether there is a bucket is not to be foretold, so
+    nothing branches on it: an empty slot is compared with bucket 0, and what was not found is overwritten.
+    """
+    cdef const int64_t* known
+    cdef int64_t number, differ
+    cdef int i, w, found = 0
+    for i in range(n):
+        key[varies] = varying[i]
+        number = index.slots[slot_of(index, key, words)]
+        known = key_of(bucket_at(index, number & ~(number >> 63)))
+        differ = 0
+        for w in range(words):
+            differ |= known[w] ^ key[w]
+        differ = (differ | -differ) >> 63  # all bits or none
+        if unlikely((differ & ~(number >> 63)) != 0):  # the slot is another key's
+            number = find_words(index, key, words)
+            differ = 0
+        rows[found] = i
+        numbers[found] = <int32_t>number
+        found += <int>(1 + (differ | (number >> 63)))
+    return found
+
+
+cdef inline void _join_row(Core* core, int member, Bucket* bucket, int64_t before, int64_t since) noexcept nogil:
+    """Write the events of the first variable that are in a bucket before the position of an event of ``member``."""
+    cdef const int64_t* values = bucket.data
+    cdef Vec* out = core.out_values
+    cdef Vec* places = core.out_values + member
+    cdef int head = bucket.head, end = bucket.size, size = end - head, n = 0, dead = 0, i
+    cdef int64_t* to
+    if size == 0:
+        return
+    if size <= FEW:  # which rows it is, is not to be foretold either
+        values += head
+        for i in range(FEW):
+            dead += (i < size) & (values[min(i, size - 1)] < since)
+            n += (i < size) & (values[min(i, size - 1)] < before)
+        bucket.head = head + dead
+        n -= dead
+        if (out.size + FEW > out.capacity and reserve(out, out.size + FEW) < 0) or (
+                places.size + FEW > places.capacity and reserve(places, places.size + FEW) < 0):
+            core.failed = True
+            return
+        to = out.data + out.size
+        for i in range(FEW):
+            to[i] = values[min(dead + i, size - 1)]
+        to = places.data + places.size
+        for i in range(FEW):
+            to[i] = before
+        out.size += n
+        places.size += n
+        core.emitted += n
+        core.rows_visited += n
+        return
+    if head < end and values[head] < since:
+        head = _after(values, head, end, since)
+        bucket.head = head
+    end = _before(values, head, end, before)
+    if head < end:
+        core.rows_visited += end - head
+        _emit(core, values + head, NULL, end - head)
+        _repeat(core, member, before, end - head)
 
 
 cdef int _passing(Core* core, const Step* step, const Bucket* bucket, int first, int m, int k, int32_t* rows,

@@ -46,10 +46,11 @@ static inline void *fc_pages_grow(void *old, size_t old_bytes, size_t bytes) {
     return block;
 }
 
-/* Give back what lies behind `used` bytes; returns how many bytes the block has now. */
+/* Give back the huge pages behind `used` bytes, unless they are a small part of the block: one that is used again
+ * grows by as much. Returns how many bytes it has now. */
 static inline size_t fc_pages_trim(void *block, size_t bytes, size_t used) {
-    size_t keep = (used + 4095) & ~(size_t)4095;
-    if (keep > 0 && keep < bytes && munmap((char *)block + keep, bytes - keep) == 0)
+    size_t keep = (used + FC_PAGE - 1) & ~(FC_PAGE - 1);
+    if (keep > 0 && keep + keep / 4 < bytes && munmap((char *)block + keep, bytes - keep) == 0)
         return keep;
     return bytes;
 }

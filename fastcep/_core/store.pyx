@@ -21,6 +21,8 @@ cdef enum:
     FIRST_ROWS = 4
     FIRST_SLOTS = 64
     FIRST_BUCKETS = 8
+    ROOMY = 16               # slots per bucket, as long as there are few: a slot is seldom another key's then
+    SMALL = 1 << 10
     BLOCK = 64               # rows whose buckets are looked up before they are written
     MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
 
@@ -95,7 +97,7 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
     for i in range(index.words):
         key_of(bucket_at(index, number))[i] = key[i]
     index.n_buckets += 1
-    if <uint64_t>index.n_buckets * 4 > index.slot_mask + 1:
+    if <uint64_t>index.n_buckets * (ROOMY if index.n_buckets <= SMALL else 4) > index.slot_mask + 1:
         if _reslot(index, (index.slot_mask + 1) * 2) < 0:
             index.n_buckets -= 1
             return -1

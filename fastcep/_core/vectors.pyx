@@ -5,7 +5,7 @@ Small ones are ``malloc``'s; from ``LARGE`` on they are mappings of huge pages (
 and cost a five-hundredth of the page faults. Mappings given back are kept for the next ones, ``SPARES`` of them and
 ``SPARE_BYTES`` at most: clearing pages, and finding huge ones in a fragmented memory, costs more than filling them.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -27,7 +27,7 @@ cdef extern from *:
 cdef enum:
     LARGE = 1 << 19          # items, 4 MiB
     SPARES = 8
-    SPARE_BYTES = 1 << 26
+    SPARE_BYTES = 1 << 27
 
 cdef struct Spare:
     void* block
@@ -80,16 +80,24 @@ cdef void _spare_or_free(void* block, int64_t bytes) noexcept nogil:
         fc_pages_free(block, bytes)
 
 
-cdef void* _map(int64_t bytes) noexcept nogil:
-    """A block of at least ``bytes``, a multiple of huge pages; NULL without memory."""
-    cdef int64_t found = bytes
+cdef void* _map(Budget* budget, int64_t* bytes) noexcept nogil:
+    """A block of at least ``bytes``, a multiple of huge pages; NULL without memory. ``bytes`` becomes its size.
+
+    A larger spare one is taken whole, so that what grows again does so in pages that are there; not under a limit, where
+    what is held must not depend on what others have left.
+    """
+    cdef int64_t found = bytes[0]
     cdef void* block = _spare(&found)
     cdef void* grown
     if block == NULL:
-        return fc_pages_grow(NULL, 0, bytes)
-    if found == bytes:
+        return fc_pages_grow(NULL, 0, bytes[0])
+    if found > bytes[0] and budget.limit == INT64_MAX:
+        budget.used += found - bytes[0]
+        bytes[0] = found
         return block
-    grown = fc_pages_grow(block, found, bytes)
+    if found == bytes[0]:
+        return block
+    grown = fc_pages_grow(block, found, bytes[0])
     if grown == NULL:
         fc_pages_free(block, found)
     return grown
@@ -104,7 +112,7 @@ cdef int64_t _rounded(int64_t capacity) noexcept nogil:
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
     """Make room for ``needed`` items; -1 if it can't be had."""
     cdef int64_t capacity = max(64, vec.capacity if vec.capacity else vec.hint)
-    cdef int64_t width = sizeof(int64_t)
+    cdef int64_t width = sizeof(int64_t), bytes
     cdef void* grown
     while capacity < needed:
         capacity *= 2
@@ -119,7 +127,9 @@ cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
     elif vec.capacity >= LARGE:
         grown = fc_pages_grow(vec.data, vec.capacity * width, capacity * width)
     else:
-        grown = _map(capacity * width)
+        bytes = capacity * width
+        grown = _map(vec.budget, &bytes)
+        capacity = bytes // width
         if grown != NULL and vec.size > 0:
             memcpy(grown, vec.data, vec.size * width)
         if grown != NULL:
