@@ -14,7 +14,10 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.c_limit import CLimit
-from bench.queries import COUNTS, QUERIES, SCHEMA, events, run, store
+from bench.queries import COUNTS, QUERIES, SCHEMA, events, store
+
+#: The faster one is the figure; both are stored.
+STORES = ("rows", "factorised")
 
 
 def main() -> None:
@@ -25,24 +28,34 @@ def main() -> None:
     table = events()
     program, rows = CLimit(), {}
     for name, text in QUERIES.items():
-        query = fc.parse(text, SCHEMA, name=name.lower())
-        assert fc.Engine(query).compile("5min"), "the generated kernels are not in use"
-        assert run(query, table) == COUNTS[name], f"{name}: wrong number of matches"
-        ours, limit = [], []
+        query = fc.parse(text, SCHEMA, name=name)
+        ours: dict[str, list[float]] = {kind: [] for kind in STORES}
+        limit = []
         for _ in range(passes):  # each side the median of three runs in a row: the first meets an idle processor
-            ours.append(len(table) / statistics.median(_seconds(query, table) for _ in range(3)) / 1e6)
+            for kind, speeds in ours.items():
+                speeds.append(len(table) / statistics.median(_seconds(query, kind, table) for _ in range(3)) / 1e6)
             run_in_c = program.run(name)
             limit.append(run_in_c.events / run_in_c.seconds / 1e6)
-        mine, theirs = statistics.median(ours), statistics.median(limit)
-        rows[name] = {"fastcep": round(mine, 2), "limit": round(theirs, 2), "ratio": round(mine / theirs, 3)}
-        print(f"{name:4} fastcep {mine:7.2f} M events/s   C limit {theirs:7.2f}   ratio {mine / theirs:.3f}")
+        theirs = statistics.median(limit)
+        found = {kind: statistics.median(speeds) for kind, speeds in ours.items()}
+        best = max(found, key=lambda kind: found[kind])
+        speeds_by_store = {kind: round(speed, 2) for kind, speed in found.items()}
+        rows[name] = {"fastcep": speeds_by_store[best], "limit": round(theirs, 2)}
+        rows[name] |= {"ratio": round(found[best] / theirs, 3), "store": best, "stores": speeds_by_store}
+        told = "   ".join(f"{kind} {speed:6.2f} ({speed / theirs:.3f})" for kind, speed in found.items())
+        print(f"{name:4} {told}   C limit {theirs:7.2f} M events/s (ratio)", flush=True)
     store("limit", {"passes": passes, "million_events_per_cpu_second": rows})
 
 
-def _seconds(query: fc.Query, table: pa.Table) -> float:
+def _seconds(query: fc.Query, kind: str, table: pa.Table) -> float:
+    """CPU time from Arrow to Arrow; as for the C program what is made before is not counted."""
+    engine = fc.Engine(query, store=kind)
+    assert engine.compile("5min"), "the generated kernels are not in use"
     start = time.process_time()
-    run(query, table)
-    return time.process_time() - start
+    count = len(engine.process(table).to_arrow())
+    seconds = time.process_time() - start
+    assert count == COUNTS[query.name], f"{query.name}: wrong number of matches"
+    return seconds
 
 
 if __name__ == "__main__":

@@ -367,27 +367,22 @@ cdef inline void _join_row(Core* core, int member, Bucket* bucket, int64_t befor
     cdef const int64_t* values = bucket.data
     cdef Vec* out = core.out_values
     cdef Vec* places = core.out_values + member
-    cdef int head = bucket.head, end = bucket.size, size = end - head, n = 0, dead = 0, i
+    cdef int head = bucket.head, end = bucket.size, size = end - head, n, dead
     cdef int64_t* to
-    if size == 0:
-        return
-    if size <= FEW:  # which rows it is, is not to be foretold either
+    if size <= FEW:  # what is behind the last row is greater, see store._seal
         values += head
-        for i in range(FEW):
-            dead += (i < size) & (values[min(i, size - 1)] < since)
-            n += (i < size) & (values[min(i, size - 1)] < before)
+        dead = (values[0] < since) + (values[1] < since) + (values[2] < since) + (values[3] < since)
+        n = (values[0] < before) + (values[1] < before) + (values[2] < before) + (values[3] < before) - dead
         bucket.head = head + dead
-        n -= dead
         if (out.size + FEW > out.capacity and reserve(out, out.size + FEW) < 0) or (
                 places.size + FEW > places.capacity and reserve(places, places.size + FEW) < 0):
             core.failed = True
             return
+        values += dead
         to = out.data + out.size
-        for i in range(FEW):
-            to[i] = values[min(dead + i, size - 1)]
+        to[0], to[1], to[2], to[3] = values[0], values[1], values[2], values[3]
         to = places.data + places.size
-        for i in range(FEW):
-            to[i] = before
+        to[0] = to[1] = to[2] = to[3] = before
         out.size += n
         places.size += n
         core.emitted += n

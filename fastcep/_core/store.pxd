@@ -20,6 +20,7 @@ cdef struct Index:
     int32_t words            # int64 words of a key; 0 = a single bucket
     int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
     int32_t columns          # words of a row that stand in columns
+    int32_t slack            # words behind a block that may be read, see ``seal``
     int64_t bucket_bytes     # of a bucket without its block
     char* buckets            # see bucket_at
     int64_t n_buckets
@@ -68,6 +69,11 @@ cdef inline uint64_t slot_of(const Index* index, const int64_t* key, int words) 
 cdef inline int64_t width_of(const Index* index) noexcept nogil:
     """Bytes of a row."""
     return <int64_t>(index.fixed + index.columns) * sizeof(int64_t)
+
+
+cdef inline int64_t block_bytes(const Index* index, int64_t capacity) noexcept nogil:
+    """Bytes of a block for so many rows."""
+    return capacity * width_of(index) + (index.slack * sizeof(int64_t) if capacity > 0 else 0)
 
 
 cdef inline int64_t index_bytes(const Index* index) noexcept nogil:

@@ -8,6 +8,7 @@ compaction: when a block is full, when a scan finds most of it dead, and in ``sw
 (word 0) is before the first live start. Memory is therefore bounded by the live rows (a constant factor) plus what ``sweep``
 has not visited yet; the matcher sweeps whenever the bytes doubled, and when the budget is nearly spent.
 """
+from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
@@ -21,7 +22,8 @@ cdef enum:
     FIRST_ROWS = 4
     FIRST_SLOTS = 64
     FIRST_BUCKETS = 8
-    ROOMY = 16               # slots per bucket, as long as there are few: a slot is seldom another key's then
+    SLACK = 4                # as many as factorised._join_row looks at at once
+    ROOMY = 8                # slots per bucket, as long as there are few: a slot is seldom another key's then
     SMALL = 1 << 10
     BLOCK = 64               # rows whose buckets are looked up before they are written
     MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
@@ -35,6 +37,7 @@ cdef int index_init(Index* index, Budget* budget, int words, int fixed, int colu
     index.bucket_bytes = sizeof(Bucket) + words * sizeof(int64_t)
     index.fixed = fixed
     index.columns = columns
+    index.slack = SLACK if fixed == 1 and columns == 0 else 0
     index.scratch = <int64_t*>malloc(max(1, words) * sizeof(int64_t))
     return -1 if index.scratch == NULL or _reslot(index, FIRST_SLOTS) < 0 else 0
 
@@ -250,6 +253,15 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
         row += index.fixed
     bucket.head = 0
     bucket.size = live
+    _seal(index, bucket)
+
+
+cdef inline void _seal(const Index* index, Bucket* bucket) noexcept nogil:
+    """Let words behind the last row of rows of one word be greater than any, so that some may be compared unasked."""
+    cdef int64_t i
+    if index.slack > 0:
+        for i in range(bucket.size, bucket.capacity + index.slack if bucket.capacity > 0 else 0):
+            bucket.data[i] = INT64_MAX
 
 
 cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
@@ -257,7 +269,7 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     cdef int64_t* block
     cdef int64_t rows = bucket.size - bucket.head
     cdef int j
-    block = <int64_t*>obtain(index.budget, capacity * width_of(index))
+    block = <int64_t*>obtain(index.budget, block_bytes(index, capacity))
     if block == NULL:
         return -1
     if rows > 0:
@@ -265,12 +277,13 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
         for j in range(index.columns):
             memcpy(block + <int64_t>(index.fixed + j) * capacity, column_of(index, bucket, j) + bucket.head,
                    rows * sizeof(int64_t))
-    index.bytes += (<int64_t>capacity - bucket.capacity) * width_of(index)
-    give_back(index.budget, bucket.data, bucket.capacity * width_of(index))
+    index.bytes += block_bytes(index, capacity) - block_bytes(index, bucket.capacity)
+    give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
     bucket.data = block
     bucket.capacity = capacity
     bucket.head = 0
     bucket.size = rows
+    _seal(index, bucket)
     return 0
 
 
@@ -281,8 +294,9 @@ cdef void _shrink(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     for j in range(index.columns):
         row = index.fixed + j
         memmove(bucket.data + row * capacity, bucket.data + row * bucket.capacity, bucket.size * sizeof(int64_t))
-    bucket.data = <int64_t*>cut(index.budget, bucket.data, bucket.capacity * width_of(index), capacity * width_of(index))
-    index.bytes -= (<int64_t>bucket.capacity - capacity) * width_of(index)
+    bucket.data = <int64_t*>cut(index.budget, bucket.data, block_bytes(index, bucket.capacity),
+                                block_bytes(index, capacity))
+    index.bytes -= block_bytes(index, bucket.capacity) - block_bytes(index, capacity)
     bucket.capacity = capacity
 
 
@@ -380,8 +394,8 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
         bucket = bucket_at(index, i)
         compact(index, bucket, first_live)
         if bucket.size == 0:
-            index.bytes -= bucket.capacity * width_of(index)
-            give_back(index.budget, bucket.data, bucket.capacity * width_of(index))
+            index.bytes -= block_bytes(index, bucket.capacity)
+            give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
             continue
         capacity = bucket.capacity
         while capacity > FIRST_ROWS and bucket.size <= capacity // 4:

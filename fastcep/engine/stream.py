@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fastcep._core.lane import Lane
+from fastcep._core.match import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
+from fastcep.engine.order import single_events
 from fastcep.engine.parted import check_parted
 from fastcep.engine.pool import Pool
-from fastcep.engine.order import single_events
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.strings import UnusedStrings
@@ -170,8 +171,9 @@ class Stream(Lane):
         if limited or any(item.windows is not None or item.timed is not None for item in queries):
             self._shut()
         else:
+            whole = [matcher for matcher in queries.matchers if isinstance(matcher, Matcher)]  # all: there are no parts
             self._open(
-                queries.matchers, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
+                whole, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
                 queries.is_plain, queries.defers,
             )  # fmt: skip
 

@@ -136,9 +136,9 @@ class StepPlan:
     """A step back: from ``source``, the member of the earliest event chosen so far, to one of ``member`` before it.
 
     It is looked for in the store ``kept``, under a key each of whose ``words`` is a sum, and filtered by ``predicate``
-    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand. ``same`` says
-    of a step back from a Kleene variable that its key is the same for all elements: where it finds nothing for one,
-    elements before that lead to no match.
+    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand. ``same``
+    says of a step back from a Kleene variable that its key is the same for all elements: where it finds nothing for
+    one, elements before that lead to no match.
     """
 
     source: int

@@ -36,10 +36,11 @@ def joined(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
+@pytest.mark.parametrize("store", ["rows", "factorised"])
 @pytest.mark.parametrize("name", COUNTS)
-def test_counts(stream: pa.Table, name: str) -> None:
+def test_counts(stream: pa.Table, name: str, store: str) -> None:
     """All in one batch and in batches of 1,024: the exact counts, the same rows."""
-    whole_engine, engine = fc.Engine(query(name)), fc.Engine(query(name))
+    whole_engine, engine = fc.Engine(query(name), store=store), fc.Engine(query(name), store=store)
     whole = whole_engine.process(stream)
     assert len(whole) == COUNTS[name] == whole_engine.metrics()["matches"]
     found = joined(run(engine, stream, 1_024)[name])
@@ -48,6 +49,17 @@ def test_counts(stream: pa.Table, name: str) -> None:
     one, other = whole_engine.metrics(), engine.metrics()
     for key in ("events", "relevant_events", "rows_created", "live_partial_matches", "peak_partial_matches"):
         assert one[key] == other[key], key
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("window", ["200us", "5ms"])
+def test_stores(stream: pa.Table, name: str, window: str) -> None:
+    """Both stores give one table, for short windows and for buckets that grow."""
+    text = QUERIES[name].rpartition("WITHIN")[0] + f"WITHIN {window}"
+    part = stream.slice(0, 30_000)
+    tables = [fc.Engine(fc.parse(text, SCHEMA), store=store).process(part).to_arrow() for store in ("rows", "factorised")]
+    assert tables[0].equals(tables[1])
+    assert len(tables[0]) > 0 or (name, window) == ("QS", "200us")
 
 
 @pytest.mark.parametrize(("size", "events"), [(7, 100_000), (1, 20_000)])

@@ -96,7 +96,7 @@ UNUSUAL: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values", UNUSUAL, ids=str)
+@pytest.mark.parametrize("values", UNUSUAL)
 def test_an_unusual_event_fares_as_on_the_long_way(values: dict[str, Any]) -> None:
     def told(short: bool) -> Any:
         live = engine(fc.parse(PAIR, SCHEMA), short=short)
@@ -132,7 +132,7 @@ CHANGED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("changed", CHANGED, ids=lambda changed: str(changed)[:60])
+@pytest.mark.parametrize("changed", CHANGED)
 def test_an_unusual_batch_fares_as_on_the_long_way(changed: dict[Any, Any]) -> None:
     def told(short: bool, data: Any) -> Any:
         live = engine(fc.parse(PAIR + " RETURN a.f AS af, a.s AS text, a.b AS ab, b.k AS bk", SCHEMA), short=short)

@@ -136,7 +136,7 @@ def test_moves(case: Case, data: st.DataObject) -> None:
     engines = [quiet(fc.Engine, case.query, store="factorised") for _ in range(2)]
     random = data.draw(st.randoms(use_true_random=False), "moves")
     batches = harness.batches(SCHEMA, case.events, case.batch_sizes)
-    assert_unmoved(*engines, batches, random.randrange, {}, repr(case))
+    assert_unmoved(*engines, batches, random.randrange, repr(case))
 
 
 @given(cases(), st.integers(0, 30))
