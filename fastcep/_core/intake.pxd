@@ -39,7 +39,8 @@ cdef class Intake:
     cdef Room* rooms         # per source: values and nulls
     cdef ArrowArray whole    # what is read, until it is released
     cdef ArrowArray* parts   # or, from a mapping, an array per source
-    cdef const void** plain  # and the buffers of those that are NumPy's
+    cdef const void** plain  # and the buffers of those that are NumPy's,
+    cdef list held           # which are held: their mapping may change while the GIL is given back
     cdef uint16_t* zeros
     cdef bint has_texts, is_mapped, is_listed
     cdef Events events

@@ -126,6 +126,8 @@ cdef class Intake:
     cdef void done(self) noexcept:
         """Let go of the data."""
         cdef int i
+        if self.held:
+            self.held.clear()
         if self.whole.release != NULL:
             self.whole.release(&self.whole)
             self.whole.release = NULL
@@ -165,6 +167,8 @@ cdef class Intake:
             return False
         self.events.size = -1
         self.is_listed = False
+        if self.held is None:
+            self.held = []
         for name, values in data.items():
             found = PyDict_GetItemWithError(self.place_of, name)
             if found == NULL:
@@ -211,6 +215,7 @@ cdef class Intake:
                     return False
                 self.kinds[place] = letter
             self.plain[2 * place + 1] = cnp.PyArray_DATA(array)
+            self.held.append(array)
             part.buffers = self.plain + 2 * place
             part.length, part.offset, part.null_count = size[0], 0, 0
             return True

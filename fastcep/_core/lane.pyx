@@ -157,6 +157,10 @@ cdef class Lane:
         (<Events*>events).position = self._position
         if self.ring is not None:
             self.keep(events)
+        self._position += size  # at once: it says what is in the ring, whatever happens to the matchers
+        self.time, self.is_timed = events.time[size - 1], True
+        if events.sequence != NULL:
+            self.sequence, self.is_numbered = events.sequence[size - 1], True
         for i in range(self.n_matchers):
             matcher = <Matcher>self.matchers[i]
             try:
@@ -176,12 +180,8 @@ cdef class Lane:
                 taken = matcher.take(events, first, last, shared, release)
                 if taken < last:
                     out = (out or set()) | {i}
-                    self._gave_up(i, taken, matcher.core.lost - lost)
+                    self._gave_up(i, events.position + taken, matcher.core.lost - lost)
             first = last
-        self._position += size
-        self.time, self.is_timed = events.time[size - 1], True
-        if events.sequence != NULL:
-            self.sequence, self.is_numbered = events.sequence[size - 1], True
         if self.decides:
             self._decide()
         for i in range(self.n_matchers):

@@ -59,11 +59,14 @@ cdef class Output:
         """
         cdef int i, n_vectors = 2 * self.n_members + 4
         cdef int64_t at = n_vectors
+        cdef int64_t* block
         cdef list parts = []
         if self.made is None:
+            if self.block == NULL:
+                raise MemoryError("no memory for the matches")
             sizes = [self.block[i] for i in range(n_vectors)]
-            whole = own(self.block, n_vectors + sum(sizes))
-            self.block = NULL
+            block, self.block = self.block, NULL  # it is the array's, whatever happens
+            whole = own(block, n_vectors + sum(sizes))
             for size in sizes:
                 parts.append(whole[at:at + size])
                 at += size

@@ -141,12 +141,12 @@ class Stream(Lane):
             other = self._shared(len(batch)) - queries.ring.nbytes
             self._memory.make_room(queries, len(batch), other, position)
             queries.ring.append(batch)
-        self._memory.divide(queries, self._shared(len(batch)), position)
-        queries.match(batch, position, self._faults)
-        self._position += len(batch)
+        self._position += len(batch)  # at once: it says what is in the ring, whatever happens to the matchers
         self._time = int(batch.time[-1])
         if batch.sequence is not None:
             self._sequence = int(batch.sequence[-1])
+        self._memory.divide(queries, self._shared(len(batch)), position)
+        queries.match(batch, position, self._faults)
 
     def _watermark(self) -> int | None:
         """The time that no later event is taken from before; None at first."""
@@ -201,10 +201,10 @@ class Stream(Lane):
         """Note that what a query has found cannot be given."""
         self._queries.running[number].lose(error, self._faults)
 
-    def _gave_up(self, number: int, taken: int, dropped: int) -> None:
-        """Note that a query had no memory for the event ``taken`` of a batch."""
+    def _gave_up(self, number: int, position: int, dropped: int) -> None:
+        """Note that a query had no memory for the event at a position."""
         item = self._queries.running[number]
-        self._faults.gave_up(item.name, self._position + taken, dropped, limited=item.matcher.refused)
+        self._faults.gave_up(item.name, position, dropped, limited=item.matcher.refused)
 
     def _failed(self, number: int, error: Exception, last_time: int) -> None:
         """Note that a query cannot take a batch."""

@@ -146,8 +146,19 @@ class _Factoriser:
             if len(dtypes) > 1:
                 return f"{name} is not of one type in all variables"
             own = Op("event", dtypes.pop(), (), (0, name))
-            self.classes.append([(member, key_pair(*(_moved(own, member),) * 2)[0]) for member in range(self.last + 1)])
+            nodes = [(member, key_pair(*(_moved(own, member),) * 2)[0]) for member in range(self.last + 1)]
+            if not self._merge(nodes):
+                return f"{name} is equal to several values of one variable"
         return ""
+
+    def _merge(self, nodes: Sequence[tuple[int, Op]]) -> bool:
+        """Note that these are equal; False if two values of one variable would be, which no key says."""
+        joined = [found for found in self.classes if any(node in found for node in nodes)]
+        merged = list(dict.fromkeys([*(node for found in joined for node in found), *nodes]))
+        if len({member for member, _ in merged}) < len(merged):
+            return False
+        self.classes = [found for found in self.classes if found not in joined] + [merged]
+        return True
 
     def _take(self, conjunct: ast.Expr) -> str:
         """Note a conjunct; returns why the store cannot decide it, or nothing."""
@@ -185,12 +196,7 @@ class _Factoriser:
             if len(members) != 1 or side.name == "i2f":
                 return False
             nodes.append((members.pop(), key_pair(side, side)[0]))
-        if nodes[0][0] == nodes[1][0]:
-            return False
-        joined = [found for found in self.classes if nodes[0] in found or nodes[1] in found]
-        merged = list(dict.fromkeys([*(node for found in joined for node in found), *nodes]))
-        self.classes = [found for found in self.classes if found not in joined] + [merged]
-        return True
+        return self._merge(nodes)
 
     # ----------------------------------------------------------------- steps
 
@@ -343,10 +349,11 @@ def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None
     """
     if expr.name != "eq_i" or any(side.dtype != "i" for side in expr.args):
         return None
-    terms, operations = [], 0
+    terms: list[_Signed] = []
+    operations = 0
     for side, sign in zip(expr.args, (1, -1), strict=True):
-        parts = _terms(side, sign)
-        operations += len(parts) - 1 + sum(part_sign != sign for part_sign, part in parts[:1])
+        parts, inside = _terms(side, sign)
+        operations += inside
         terms += parts
     for _, part in terms:
         if part.name == "const":
@@ -362,11 +369,13 @@ def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None
     return part, tuple((-sign * other, value) for other, value in terms), operations <= 1
 
 
-def _terms(expr: Op, sign: int) -> list[_Signed]:
-    """The operands of a sum."""
+def _terms(expr: Op, sign: int) -> tuple[list[_Signed], int]:
+    """The operands of a sum, and by how many operations they are joined."""
     if expr.name in ("add_i", "sub_i"):
-        left, right = expr.args
-        return _terms(left, sign) + _terms(right, sign if expr.name == "add_i" else -sign)
+        left, some = _terms(expr.args[0], sign)
+        right, more = _terms(expr.args[1], sign if expr.name == "add_i" else -sign)
+        return left + right, some + more + 1
     if expr.name == "neg_i":
-        return _terms(expr.args[0], -sign)
-    return [(sign, expr)]
+        terms, operations = _terms(expr.args[0], -sign)
+        return terms, operations + 1
+    return [(sign, expr)], 0

@@ -46,7 +46,8 @@ def conditions(draw: Draw, names: list[str]) -> str:
     one, other = draw(st.permutations(names))[:2]
     attribute = draw(st.sampled_from(ATTRIBUTES))
     kind = draw(st.sampled_from(["equal", "equal", "sum", "sum", "less", "neighbours", "local", "same", "longer"]))
-    left, right = f"{element(one)}.{attribute}", f"{element(other)}.{attribute}"
+    same = {"k": "kv", "v": "kv"}.get(attribute, attribute)  # of one type
+    left, right = f"{element(one)}.{attribute}", f"{element(other)}.{draw(st.sampled_from(same))}"
     if kind == "same":
         return f"[{draw(st.sampled_from(['k', 'x', 's']))}]"
     if kind == "local":
@@ -59,7 +60,7 @@ def conditions(draw: Draw, names: list[str]) -> str:
     if kind in ("sum", "longer") and len(names) > 2:
         third = element(next(name for name in names if name not in (one, other)))
         sign = draw(st.sampled_from("+-"))
-        total = f"{element(one)}.k {sign} {element(other)}.k"
+        total = f"{element(one)}.k {sign} {draw(st.sampled_from(['', '', '-']))}{element(other)}.k"
         if kind == "longer":
             total += f" + {draw(st.sampled_from([f'{third}.k', '1', f'{HUGE}', f'-{HUGE} + {third}.v']))}"
         return f"{total} = {third}.v"
@@ -150,6 +151,22 @@ def test_quiet_stream(case: Case, later: int) -> None:
     engine.advance(case.events[-1].time + 10 + later)
     metrics = engine.metrics()
     assert (metrics["live_partial_matches"], metrics["stored_rows"], metrics["keys"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "line"),
+    [
+        ("a.k = b.k AND a.k = b.v", "A(k=1)@0 B(k=1,v=2)@1"),
+        ("a.k = b.v AND [k]", "A(k=1)@0 B(k=2,v=1)@1"),
+        ("[k] AND a.k = b.v", "A(k=1)@0 B(k=1,v=2)@1"),
+        (f"a.k = b.k + -b.v AND b.k != {HUGE}", f"A(k={HUGE})@0 B(k=-1,v=-{HUGE + 1})@1"),
+    ],
+)
+def test_no_equality_is_lost(conditions: str, line: str) -> None:
+    """Two values of one variable that equal a third, and sums with what cannot be negated."""
+    query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE {conditions} WITHIN 9ns", SCHEMA)
+    for store in ("rows", "auto") if make_plan(query).rows_only else ("rows", "factorised"):
+        assert len(fc.Engine(query, store=store).process(harness.batch(SCHEMA, harness.stream(SCHEMA, line)))) == 0
 
 
 @pytest.mark.parametrize("conditions", ["a.k + c.k = d.v", "a.v < b[i].v", "b[i+1].v >= b[i].v AND b[i].k = a.k"])
