@@ -65,6 +65,7 @@ cdef struct Core:
     bint factorised          # the indexes hold kept events, see factorised.pyx:
     Kept* kept               # one each,
     int32_t* first_kept      # and per member the first of its own
+    Index hashed             # the events of the first variable by the whole key of a join, see join.pyx
     Step** back              # per member the step that chooses it from the member behind it,
     Step** again             # and of a Kleene variable from itself, else NULL
     int64_t* held            # values at hand of the events that are chosen

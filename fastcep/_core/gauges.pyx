@@ -53,7 +53,7 @@ cdef int64_t key_bytes(const Core* core) noexcept nogil:
         indexes = indexes_of(core, number)
         for i in range(core.n_indexes + core.n_negations if indexes != NULL else 0):
             total += index_bytes(indexes + i) - indexes[i].bytes
-    return total
+    return total + (index_bytes(&core.hashed) - core.hashed.bytes if core.hashed.budget != NULL else 0)
 
 
 cdef int64_t row_bytes(const Core* core) noexcept nogil:
@@ -69,7 +69,7 @@ cdef int64_t row_bytes(const Core* core) noexcept nogil:
             total += starts_bytes(&window_at(&core.windows, number).part.starts)
         for i in range(core.n_indexes):
             total += indexes[i].bytes
-    return total
+    return total + core.hashed.bytes
 
 
 cdef int64_t waiting(const Core* core) noexcept nogil:

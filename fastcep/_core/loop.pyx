@@ -8,7 +8,7 @@ from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport Core
 from fastcep._core.extend cimport begin, extend, probe
-from fastcep._core.factorised cimport match_factorised
+from fastcep._core.factorised cimport complete, keep
 from fastcep._core.gauges cimport first_position
 from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
@@ -46,7 +46,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     cdef int32_t relevant[CHUNK]
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
-    cdef int m, k, r, n_relevant
+    cdef int m, k, r, n_relevant, last = core.n_members - 1
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
         n_relevant = masks(core, bits, relevant, events, base, m)
@@ -64,7 +64,10 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                     decide(core, core.now, False)
                 expire(&core.starts, core.now, position + base + k, time, position)
             if core.factorised:
-                match_factorised(core, bits[k], k, position + base + k)
+                if bits[k] >> last:
+                    complete(core, k, position + base + k)
+                if bits[k] & ~(<uint64_t>1 << last):
+                    keep(core, bits[k] & ~(<uint64_t>1 << last), k, position + base + k)
                 part = -1
             while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
@@ -197,6 +200,8 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
         drop_rowless(core)
     for i in range(core.n_indexes):
         sweep(core.indexes + i, first_position(core) if core.factorised else core.starts.kept)
+    if core.hashed.budget != NULL:
+        sweep(&core.hashed, first_position(core))
     for i in range(core.n_negations):
         sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
 
@@ -208,6 +213,8 @@ cdef int64_t indexes_bytes(Core* core) noexcept nogil:
     cdef int i
     for i in range(core.n_indexes + core.n_negations):
         total += index_bytes(core.indexes + i)
+    if core.hashed.budget != NULL:
+        total += index_bytes(&core.hashed)
     for number in range(core.windows.first, core.windows.next):
         part = window_at(&core.windows, number).part
         for i in range(core.n_indexes + core.n_negations if part != NULL else 0):

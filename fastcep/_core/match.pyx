@@ -102,7 +102,8 @@ cdef class Matcher:
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))
-        words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations, *plan.kept)])
+        words = max([1] + [len(item.keys) for item in (*plan.indexes, *plan.negations, *plan.kept)]
+                    + [len(item.words) for item in plan.steps])
         if plan.partition is not None:
             words = max(words, len(plan.partition.floats))
             self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
@@ -186,6 +187,8 @@ cdef class Matcher:
                 self.core.again[step.member] = step
             else:
                 self.core.back[step.member] = step
+            if step.compares and index_init(&self.core.hashed, &self.core.budget, step.n_words, 1, 0) < 0:
+                raise MemoryError("no memory for the matcher")
         return 0
 
     def __dealloc__(self):
@@ -204,6 +207,7 @@ cdef class Matcher:
         for i in range(self.core.n_indexes + self.core.n_negations):
             index_clear(self.core.indexes + i)
         index_clear(&self.core.partitions)
+        index_clear(&self.core.hashed)
         if self.core.stage.budget != NULL:
             stage_clear(&self.core.stage)
         starts_clear(&self.core.starts)

@@ -12,7 +12,7 @@ cdef struct Bucket:          # the words of its key follow it in memory
     int32_t head             # rows before it are dead
     int32_t size             # rows used, dead ones included
     int32_t capacity
-    int32_t pad
+    int32_t noted            # rows that another index has as well, see join.pyx
 
 
 cdef struct Index:
@@ -20,7 +20,7 @@ cdef struct Index:
     int32_t words            # int64 words of a key; 0 = a single bucket
     int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
     int32_t columns          # words of a row that stand in columns
-    int32_t slack            # words behind a block that may be read, see ``seal``
+    int32_t slack            # words behind a block that may be read, whatever they are
     int64_t bucket_bytes     # of a bucket without its block
     char* buckets            # see bucket_at
     int64_t n_buckets

@@ -22,7 +22,7 @@ cdef enum:
     FIRST_ROWS = 4
     FIRST_SLOTS = 64
     FIRST_BUCKETS = 8
-    SLACK = 4                # as many as factorised._join_row looks at at once
+    SLACK = 3                # as many as the factorised store reads behind the last row
     ROOMY = 8                # slots per bucket, as long as there are few: a slot is seldom another key's then
     SMALL = 1 << 10
     BLOCK = 64               # rows whose buckets are looked up before they are written
@@ -37,7 +37,7 @@ cdef int index_init(Index* index, Budget* budget, int words, int fixed, int colu
     index.bucket_bytes = sizeof(Bucket) + words * sizeof(int64_t)
     index.fixed = fixed
     index.columns = columns
-    index.slack = SLACK if fixed == 1 and columns == 0 else 0
+    index.slack = SLACK if fixed == 1 else 0
     index.scratch = <int64_t*>malloc(max(1, words) * sizeof(int64_t))
     return -1 if index.scratch == NULL or _reslot(index, FIRST_SLOTS) < 0 else 0
 
@@ -251,17 +251,9 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
             to += index.fixed
             live += 1
         row += index.fixed
+    bucket.noted = max(0, bucket.noted - (bucket.size - live))  # rows die in order, where this is used
     bucket.head = 0
     bucket.size = live
-    _seal(index, bucket)
-
-
-cdef inline void _seal(const Index* index, Bucket* bucket) noexcept nogil:
-    """Let words behind the last row of rows of one word be greater than any, so that some may be compared unasked."""
-    cdef int64_t i
-    if index.slack > 0:
-        for i in range(bucket.size, bucket.capacity + index.slack if bucket.capacity > 0 else 0):
-            bucket.data[i] = INT64_MAX
 
 
 cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
@@ -281,9 +273,9 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
     bucket.data = block
     bucket.capacity = capacity
+    bucket.noted = max(0, bucket.noted - bucket.head)
     bucket.head = 0
     bucket.size = rows
-    _seal(index, bucket)
     return 0
 
 

@@ -149,6 +149,7 @@ cdef struct Kept:           # events of a variable that the factorised store kee
     const Column** keys
     int32_t n_registers
     const Column** registers
+    bint compares            # a join compares the first register, so that it must not be null
     int32_t n_held           # registers that stay at hand when the event is chosen, and their places
     int32_t* held_register
     int32_t* held_place
@@ -169,8 +170,9 @@ cdef struct Step:           # from an event that is chosen to one of another var
     int32_t* n_terms
     Term* terms              # of all words
     bint same                # see StepPlan
-    bint joins               # the first variable is before it, see factorised._join
-    int32_t* words           # per word the sign of its register
+    bint joins               # the first variable is before it, and found for many at once: see join.pyx
+    bint compares            # the last word is no part of the store's key: a register of it is compared,
+    int32_t sign             # and the source's is added to the rest of the word, or taken from it
     bint has_predicate
     Code predicate
 

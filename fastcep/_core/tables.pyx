@@ -315,7 +315,6 @@ cdef class Tables:
         cdef Py_ssize_t i, j
         cdef Step* step
         cdef Term* term
-        joined = -1
         kinds = {"event": 0, "row": 1, "out": 2, "const": 3}
         self.n_kept, self.n_steps = len(plan.kept), len(plan.steps)
         self.kept = <Kept*>calloc(max(1, self.n_kept), sizeof(Kept))
@@ -346,15 +345,16 @@ cdef class Tables:
                     term.number = number
                 if kind == "event":
                     term.column = self.columns + <int>number
-            rows = [[operand.sign for operand in word if operand.kind == "row"] for word in item.words]
-            step.words = ints([sum(signs) for signs in rows])
+            step.compares = len(item.words) > len(plan.kept[item.kept].keys)
+            self.kept[<int>item.kept].compares |= step.compares
+            if step.compares:
+                step.sign = next(operand.sign for operand in item.words[len(item.words) - 1] if operand.kind == "row")
             if item.predicate is not None:
                 code_new(&step.predicate, item.predicate, intern)
                 step.has_predicate = True
-            if item.member == 0 and not step.has_predicate and max(map(len, rows), default=0) < 2 and len(rows) <= 8:
-                joined = item.source
+        joined = [item.source for item in plan.steps if item.joins]
         for i, item in enumerate(plan.steps):
-            self.steps[i].joins = item.member == joined and not plan.repeated[item.member]
+            self.steps[i].joins = item.member in joined
 
     def use_kernels(self, plan, kernels):
         """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
@@ -396,7 +396,6 @@ cdef class Tables:
             code_free(&self.steps[i].predicate)
             free(self.steps[i].n_terms)
             free(self.steps[i].terms)
-            free(self.steps[i].words)
         free(self.kept)
         free(self.steps)
         free(self.first_kept)

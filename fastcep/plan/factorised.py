@@ -21,7 +21,7 @@ representations of query results", TODS 2015).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastcep.plan.automaton import Automaton
 from fastcep.plan.bytecode import Compiler
@@ -37,6 +37,9 @@ __all__ = ["Factorised", "factorise"]
 
 #: The nulls of a kept event stand in one word.
 _MAX_REGISTERS = 64
+
+#: Of the key of a step that is taken for many events at once, see ``_core/factorised.pxd``.
+_MAX_WORDS = 8
 
 _Signed = tuple[int, Op]  # an operand of a sum: 1 or -1, and what it is
 
@@ -73,6 +76,14 @@ class _Draft:
     again: bool
     keys: tuple[tuple[Op, tuple[_Signed, ...]], ...]
     tests: tuple[Op, ...]
+    joins: bool = False  # see StepPlan; the word that is compared comes last
+    compares: bool = False
+
+    @property
+    def hashed(self) -> tuple[Op, ...]:
+        """The keys of its store."""
+        keys = tuple(own for own, _ in self.keys)
+        return keys[:-1] if self.compares else keys
 
     @property
     def source(self) -> int:
@@ -124,10 +135,12 @@ class _Factoriser:
             if reason:
                 return reason
         drafts = [self._draft(member, again) for member in range(self.last) for again in self._ways(member)]
+        drafts[0] = self._joining(drafts[0])
         for draft in drafts:
-            store = self._store_of(draft)
-            if store not in self.stores:
-                self.stores.append(store)
+            if (draft.member, draft.hashed) not in self.stores:
+                self.stores.append((draft.member, draft.hashed))
+            if draft.compares:
+                self.registers[draft.member].append(draft.keys[-1][0])
         steps = tuple(self._step(draft, drafts) for draft in drafts)  # which finds the registers
         if any(len(registers) > _MAX_REGISTERS for registers in self.registers):
             return f"its conditions read more than {_MAX_REGISTERS} values of one variable"
@@ -222,8 +235,17 @@ class _Factoriser:
                 tests.append(condition.expr)
         return _Draft(member, again, tuple(sorted(keys.items(), key=lambda item: repr(item[0]))), tuple(tests))
 
-    def _store_of(self, draft: _Draft) -> tuple[int, tuple[Op, ...]]:
-        return draft.member, tuple(own for own, _ in draft.keys)
+    def _joining(self, draft: _Draft) -> _Draft:
+        """Let a step to the first variable be taken for many events at once, if at most one word differs between them."""
+        if draft.tests or draft.source == self.last or self.places.leaves[draft.source].repeated:
+            return draft
+        differing = [key for key in draft.keys if any(_reads(part, draft.source) for _, part in key[1])]
+        if len(draft.keys) > _MAX_WORDS or len(differing) > 1:
+            return draft
+        if differing and sum(_reads(part, draft.source) for _, part in differing[0][1]) > 1:
+            return draft
+        same = tuple(key for key in draft.keys if key not in differing)
+        return replace(draft, keys=(*same, *differing), joins=True, compares=bool(differing))
 
     def _is_same(self, draft: _Draft, drafts: Sequence[_Draft]) -> bool:
         """Whether the step's key is the same for all elements of the Kleene variable that it comes from."""
@@ -249,10 +271,11 @@ class _Factoriser:
         return StepPlan(
             source=draft.source,
             member=draft.member,
-            kept=self.stores.index(self._store_of(draft)),
+            kept=self.stores.index((draft.member, draft.hashed)),
             words=words,
             predicate=predicate,
             same=self._is_same(draft, drafts),
+            joins=draft.joins,
             key_texts=tuple(
                 (describe(own, self.query), self._sum(terms)) for own, terms in draft.keys
             ),
@@ -318,6 +341,10 @@ def _member(part: Op) -> int:
     """The one variable whose event a part reads."""
     member: int = next(leaves(part)).data[0]
     return member
+
+
+def _reads(part: Op, member: int) -> bool:
+    return part.name != "const" and _member(part) == member
 
 
 def _event(leaf: Op) -> Op:

@@ -139,6 +139,10 @@ class StepPlan:
     over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand. ``same``
     says of a step back from a Kleene variable that its key is the same for all elements: where it finds nothing for
     one, elements before that lead to no match.
+
+    ``joins`` says that events of the first variable are found for many of the source at once: all words are the same
+    for these, but perhaps the last. If there is one word more than the store has keys, this is compared with the
+    store's first register.
     """
 
     source: int
@@ -147,6 +151,7 @@ class StepPlan:
     words: tuple[tuple[Term, ...], ...]
     predicate: Program | None
     same: bool
+    joins: bool = False
     key_texts: tuple[tuple[str, str], ...] = ()
     predicate_texts: tuple[str, ...] = ()
 

@@ -1,0 +1,99 @@
+/* Which of some rows have a value and stand before a position: four at a time where the machine can. */
+#ifndef FASTCEP_JOIN_H
+#define FASTCEP_JOIN_H
+#include <stdint.h>
+#define FC_INLINE static inline __attribute__((always_inline))
+#define FC_ROWS const int64_t *pos, const int64_t *value, int64_t n
+#define FC_OWN const int64_t *own, const int64_t *own_value, int64_t own_n, int64_t base, int sign
+
+/* What `fc_join` does. Of at most 64 rows at a time `equal` tells by bits which are wanted; `blocks` is a literal where
+ * this is called with one, so that nothing branches on how many there are. Usually none, one or two are: these are
+ * written unasked. */
+#define FC_JOIN(name, attributes, equal, lowest)                                                                        \
+    FC_INLINE attributes int64_t name(FC_ROWS, FC_OWN, int64_t *first, int64_t *second, int blocks) {                   \
+        int64_t *to = first, target;                                                                                    \
+        for (int64_t i = 0; i < own_n; i++) {                                                                           \
+            const int64_t before = own[i];                                                                              \
+            if (__builtin_expect(sign > 0 ? __builtin_add_overflow(base, own_value[i], &target)                         \
+                                          : __builtin_sub_overflow(base, own_value[i], &target), 0))                    \
+                continue;                                                                                               \
+            for (int64_t j = 0; j < (blocks ? 1 : n); j += 64) {                                                        \
+                const int rows = n - j < 64 ? (int)(n - j) : 64;                                                        \
+                uint64_t bits = equal(pos + j, value + j, rows, blocks ? blocks : (rows + 3) / 4, target, before);      \
+                const int count = __builtin_popcountll(bits);                                                           \
+                to[0] = pos[j + lowest(bits)];                                                                          \
+                second[0] = before;                                                                                     \
+                bits &= bits - 1;                                                                                       \
+                to[1] = pos[j + lowest(bits)];                                                                          \
+                second[1] = before;                                                                                     \
+                for (int c = 2; c < count; c++) {                                                                       \
+                    bits &= bits - 1;                                                                                   \
+                    to[c] = pos[j + lowest(bits)];                                                                      \
+                    second[c] = before;                                                                                 \
+                }                                                                                                       \
+                to += count;                                                                                            \
+                second += count;                                                                                        \
+            }                                                                                                           \
+        }                                                                                                               \
+        return to - first;                                                                                              \
+    }
+
+FC_INLINE uint64_t fc_equal(const int64_t *pos, const int64_t *value, int rows, int blocks, int64_t target,
+                            int64_t before) {
+    uint64_t bits = 0;
+    for (int i = 0; i < rows; i++)
+        bits |= (uint64_t)((value[i] == target) & (pos[i] < before)) << i;
+    (void)blocks;
+    return bits;
+}
+
+#define FC_LOWEST(bits) ((bits) ? __builtin_ctzll(bits) : 0)
+FC_JOIN(fc_join_any, , fc_equal, FC_LOWEST)
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define FC_AVX2 __attribute__((target("avx2,bmi,popcnt")))
+#define FC_LOWEST_BMI(bits) (_tzcnt_u64(bits) & 63)
+
+FC_INLINE FC_AVX2 uint64_t fc_equal_avx2(const int64_t *pos, const int64_t *value, int rows, int blocks, int64_t target,
+                                         int64_t before) {
+    const __m256i wanted = _mm256_set1_epi64x(target), end = _mm256_set1_epi64x(before);
+    uint64_t bits = 0;
+    for (int i = 0; i < blocks; i++) { /* the last block may go on behind the rows */
+        const __m256i v = _mm256_loadu_si256((const __m256i *)(value + 4 * i));
+        const __m256i p = _mm256_loadu_si256((const __m256i *)(pos + 4 * i));
+        const __m256i both = _mm256_and_si256(_mm256_cmpeq_epi64(v, wanted), _mm256_cmpgt_epi64(end, p));
+        bits |= (uint64_t)(unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(both)) << (4 * i);
+    }
+    return bits & (~(uint64_t)0 >> (64 - rows));
+}
+
+FC_JOIN(fc_join_blocks, FC_AVX2, fc_equal_avx2, FC_LOWEST_BMI)
+
+static FC_AVX2 int64_t fc_join_avx2(FC_ROWS, FC_OWN, int64_t *first, int64_t *second) {
+    switch ((n + 3) / 4) {
+    case 1: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 1);
+    case 2: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 2);
+    case 3: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 3);
+    case 4: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 4);
+    case 5: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 5);
+    case 6: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 6);
+    case 7: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 7);
+    case 8: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 8);
+    default: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 0);
+    }
+}
+#endif
+
+/* Per row of `own` (positions, ascending) write each of the `n` rows (positions `pos`, values `value`) that stands before
+ * it and has the value base + own_value, or base - own_value: to `first` its position, to `second` that of the own row.
+ * Returns how many there are; a sum that is no int64 equals nothing. Two more may be written to `first` and `second`, and
+ * three words behind the rows are read. */
+static inline int64_t fc_join(FC_ROWS, FC_OWN, int64_t *first, int64_t *second) {
+#ifdef FC_AVX2
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"))
+        return fc_join_avx2(pos, value, n, own, own_value, own_n, base, sign, first, second);
+#endif
+    return fc_join_any(pos, value, n, own, own_value, own_n, base, sign, first, second, 0);
+}
+#endif
