@@ -25,12 +25,23 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
+definitions = sorted(glob(f"{CORE}/*.pxd"))
+headers = {path: Path(path).name for path in sorted(glob(f"{CORE}/*.h"))}
+everywhere = "".join(Path(path).read_text(encoding="utf-8") for path in [*definitions, *headers])
+
+
+def depends(source: str) -> list[str]:
+    """What makes a source compile again: all definitions, and the headers that it, a definition or a header names."""
+    text = everywhere + Path(source).read_text(encoding="utf-8")
+    return definitions + [path for path, name in headers.items() if f'"{name}"' in text]
+
+
 extensions = [
     Extension(
         f"fastcep._core.{Path(source).stem}",
         [source],
         include_dirs=[CORE, numpy.get_include()],
-        depends=sorted(glob(f"{CORE}/*.pxd") + glob(f"{CORE}/*.h")),
+        depends=depends(source),
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         extra_compile_args=compile_args,
         extra_link_args=link_args,

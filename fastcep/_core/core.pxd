@@ -56,6 +56,7 @@ cdef struct Core:
     int64_t* type_codes
     Code* locals
     uint64_t* local_members  # see Tables
+    uint8_t* local_all
     Column* columns
     Edge* edges
     State* states

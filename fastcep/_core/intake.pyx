@@ -19,6 +19,11 @@ import pyarrow as pa
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(list, Py_ssize_t)
 
+cdef extern from "columns.h":
+    bint fc_scale(const int64_t*, int64_t, int64_t, int64_t*) noexcept nogil
+    bint fc_ascends(const int64_t*, int64_t) noexcept nogil
+    void fc_look_up(const int32_t*, int64_t, const uint16_t*, int64_t, uint16_t*) noexcept nogil
+
 from fastcep._core.arrow cimport (
     ArrowArray, bool_values, cleared, float_values, int_values, null_flags, room_for, room_free, room_rest, text_at,
 )
@@ -276,21 +281,21 @@ cdef class Intake:
     cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Room* room) noexcept:
         """Times in nanoseconds; False if they do not ascend, or do not fit."""
         cdef int64_t* to
-        cdef int64_t i, limit = INT64_MAX // factor
-        cdef bint wrong = values[0] < -limit or values[n - 1] > limit
-        for i in range(1, n):
-            wrong |= values[i] < values[i - 1]
-        if wrong:
+        cdef int64_t limit = INT64_MAX // factor
+        if values[0] < -limit or values[n - 1] > limit:
             return False
-        self.events.time = values
-        if factor != 1:
-            to = <int64_t*>(room.data if values == room.data else room_for(room, n * sizeof(int64_t)))
-            if to == NULL:
+        if factor == 1:
+            self.events.time = values
+            return fc_ascends(values, n)
+        if values == room.data:
+            if not fc_ascends(values, n):
                 return False
-            for i in range(n):
-                to[i] = values[i] * factor
-            self.events.time = to
-        return True
+            fc_scale(values, n, factor, <int64_t*>room.data)
+            self.events.time = values
+            return True
+        to = <int64_t*>room_for(room, n * sizeof(int64_t))
+        self.events.time = to
+        return to != NULL and fc_scale(values, n, factor, to)
 
     cdef int _type_of(self, const char* text, int64_t size) noexcept nogil:
         """The id of the type of this name, or UNKNOWN."""
@@ -310,6 +315,7 @@ cdef class Intake:
         cdef const ArrowArray* entries = array.dictionary
         cdef const char* text
         cdef uint16_t unknown = 0
+        cdef bint some_unknown = False
         if to == NULL:
             return False
         self.events.types = to
@@ -324,9 +330,10 @@ cdef class Intake:
         for i in range(entries.length):
             text = text_at(entries, field.entries, i, &size)
             known[i] = self._type_of(text, size)
+            some_unknown |= known[i] == UNKNOWN
         if field.format == b"i":
-            for i in range(n):
-                to[i] = known[(<const int32_t*>array.buffers[1])[array.offset + i]]
+            fc_look_up(<const int32_t*>array.buffers[1] + array.offset, n, known, entries.length, to)
+            for i in range(n if some_unknown else 0):
                 unknown |= to[i] == UNKNOWN
             return not unknown
         indices = int_values(array, field.format, self.rooms + 2 * TYPE)

@@ -3,37 +3,50 @@
 #define FASTCEP_JOIN_H
 #include <stdint.h>
 #define FC_INLINE static inline __attribute__((always_inline))
-#define FC_ROWS const int64_t *pos, const int64_t *value, int64_t n
-#define FC_OWN const int64_t *own, const int64_t *own_value, int64_t own_n, int64_t base, int sign
+#define FC_ROWS const int64_t *pos, const int64_t *value, int n
+#define FC_TARGETS const int64_t *targets, const int64_t *before, int m
+#define FC_SOME 256
 
-/* What `fc_join` does. Of at most 64 rows at a time `equal` tells by bits which are wanted; `blocks` is a literal where
- * this is called with one, so that nothing branches on how many there are. Usually none, one or two are: these are
- * written unasked. */
+/* Write per row of `own` what it looks for, base + own_value or base - own_value, and its position, unless that is no
+ * int64, not between the least and the greatest of the values, or no row is before; returns how many there are. */
+FC_INLINE int fc_targets(FC_ROWS, const int64_t *own, const int64_t *own_value, int own_n, int64_t base, int sign,
+                         int64_t *targets, int64_t *before) {
+    int64_t least = value[0], greatest = value[0], target;
+    int m = 0;
+    for (int i = 1; i < n; i++) {
+        least = value[i] < least ? value[i] : least;
+        greatest = value[i] > greatest ? value[i] : greatest;
+    }
+    for (int i = 0; i < own_n; i++) {
+        const int wrong = sign > 0 ? __builtin_add_overflow(base, own_value[i], &target)
+                                   : __builtin_sub_overflow(base, own_value[i], &target);
+        targets[m] = target;
+        before[m] = own[i];
+        m += !wrong & (target >= least) & (target <= greatest) & (own[i] > pos[0]);
+    }
+    return m;
+}
+
+/* Write what is found for `m` targets. `equal` tells by bits which of the rows are wanted; `blocks` is a literal where this is called with
+ * one, so that nothing branches on how many there are. Usually none, one or two are: these are written unasked. */
 #define FC_JOIN(name, attributes, equal, lowest)                                                                        \
-    FC_INLINE attributes int64_t name(FC_ROWS, FC_OWN, int64_t *first, int64_t *second, int blocks) {                   \
-        int64_t *to = first, target;                                                                                    \
-        for (int64_t i = 0; i < own_n; i++) {                                                                           \
-            const int64_t before = own[i];                                                                              \
-            if (__builtin_expect(sign > 0 ? __builtin_add_overflow(base, own_value[i], &target)                         \
-                                          : __builtin_sub_overflow(base, own_value[i], &target), 0))                    \
-                continue;                                                                                               \
-            for (int64_t j = 0; j < (blocks ? 1 : n); j += 64) {                                                        \
-                const int rows = n - j < 64 ? (int)(n - j) : 64;                                                        \
-                uint64_t bits = equal(pos + j, value + j, rows, blocks ? blocks : (rows + 3) / 4, target, before);      \
-                const int count = __builtin_popcountll(bits);                                                           \
-                to[0] = pos[j + lowest(bits)];                                                                          \
-                second[0] = before;                                                                                     \
+    FC_INLINE attributes int64_t name(FC_ROWS, FC_TARGETS, int64_t *first, int64_t *second, int blocks) {               \
+        int64_t *to = first;                                                                                            \
+        for (int i = 0; i < m; i++) {                                                                                   \
+            uint64_t bits = equal(pos, value, n, blocks, targets[i], before[i]);                                        \
+            const int count = __builtin_popcountll(bits);                                                               \
+            to[0] = pos[lowest(bits)];                                                                                  \
+            second[0] = before[i];                                                                                      \
+            bits &= bits - 1;                                                                                           \
+            to[1] = pos[lowest(bits)];                                                                                  \
+            second[1] = before[i];                                                                                      \
+            for (int c = 2; c < count; c++) {                                                                           \
                 bits &= bits - 1;                                                                                       \
-                to[1] = pos[j + lowest(bits)];                                                                          \
-                second[1] = before;                                                                                     \
-                for (int c = 2; c < count; c++) {                                                                       \
-                    bits &= bits - 1;                                                                                   \
-                    to[c] = pos[j + lowest(bits)];                                                                      \
-                    second[c] = before;                                                                                 \
-                }                                                                                                       \
-                to += count;                                                                                            \
-                second += count;                                                                                        \
+                to[c] = pos[lowest(bits)];                                                                              \
+                second[c] = before[i];                                                                                  \
             }                                                                                                           \
+            to += count;                                                                                                \
+            second += count;                                                                                            \
         }                                                                                                               \
         return to - first;                                                                                              \
     }
@@ -70,30 +83,33 @@ FC_INLINE FC_AVX2 uint64_t fc_equal_avx2(const int64_t *pos, const int64_t *valu
 
 FC_JOIN(fc_join_blocks, FC_AVX2, fc_equal_avx2, FC_LOWEST_BMI)
 
-static FC_AVX2 int64_t fc_join_avx2(FC_ROWS, FC_OWN, int64_t *first, int64_t *second) {
+static FC_AVX2 int64_t fc_join_avx2(FC_ROWS, FC_TARGETS, int64_t *first, int64_t *second) {
     switch ((n + 3) / 4) {
-    case 1: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 1);
-    case 2: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 2);
-    case 3: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 3);
-    case 4: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 4);
-    case 5: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 5);
-    case 6: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 6);
-    case 7: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 7);
-    case 8: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 8);
-    default: return fc_join_blocks(pos, value, n, own, own_value, own_n, base, sign, first, second, 0);
+    case 1: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 1);
+    case 2: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 2);
+    case 3: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 3);
+    case 4: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 4);
+    case 5: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 5);
+    case 6: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 6);
+    case 7: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 7);
+    case 8: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 8);
+    default: return fc_join_blocks(pos, value, n, targets, before, m, first, second, (n + 3) / 4);
     }
 }
 #endif
 
-/* Per row of `own` (positions, ascending) write each of the `n` rows (positions `pos`, values `value`) that stands before
- * it and has the value base + own_value, or base - own_value: to `first` its position, to `second` that of the own row.
- * Returns how many there are; a sum that is no int64 equals nothing. Two more may be written to `first` and `second`, and
- * three words behind the rows are read. */
-static inline int64_t fc_join(FC_ROWS, FC_OWN, int64_t *first, int64_t *second) {
+/* Per row of `own` (at most 256: positions, ascending) write each of the `n` rows (at most 64: positions `pos`, values
+ * `value`) that stands before it and has the value base + own_value, or base - own_value: to `first` its position, to
+ * `second` that of the own row. Returns how many there are; a sum that is no int64 equals nothing. Two more may be written
+ * to `first` and `second`, and three words behind the rows are read. */
+static inline int64_t fc_join(FC_ROWS, const int64_t *own, const int64_t *own_value, int own_n, int64_t base, int sign,
+                              int64_t *first, int64_t *second) {
+    int64_t targets[FC_SOME], before[FC_SOME];
+    const int m = fc_targets(pos, value, n, own, own_value, own_n, base, sign, targets, before);
 #ifdef FC_AVX2
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"))
-        return fc_join_avx2(pos, value, n, own, own_value, own_n, base, sign, first, second);
+        return fc_join_avx2(pos, value, n, targets, before, m, first, second);
 #endif
-    return fc_join_any(pos, value, n, own, own_value, own_n, base, sign, first, second, 0);
+    return fc_join_any(pos, value, n, targets, before, m, first, second, 0);
 }
 #endif

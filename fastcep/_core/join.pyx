@@ -20,7 +20,8 @@ from fastcep._core.tables cimport Step, Term
 from fastcep._core.vectors cimport Vec, reserve
 
 cdef extern from "join.h":
-    int64_t fc_join(const int64_t*, const int64_t*, int64_t, const int64_t*, const int64_t*, int64_t, int64_t, int,
+    int FC_SOME
+    int64_t fc_join(const int64_t*, const int64_t*, int, const int64_t*, const int64_t*, int, int64_t, int,
                     int64_t*, int64_t*) noexcept nogil
 
 cdef extern from *:
@@ -28,7 +29,7 @@ cdef extern from *:
     bint __builtin_sub_overflow(int64_t, int64_t, int64_t*) noexcept nogil
 
 cdef enum:
-    COMPARED = 512          # events with which each is compared; looking it up costs about as much
+    COMPARED = 64           # events with which each is compared; looking it up costs about as much
     ROOM = 1024             # for so many matches, or for those of one event, room is made at once
 
 
@@ -120,7 +121,7 @@ cdef inline void _compare(Core* core, const Step* step, const Step* back, const 
             places.size + room > places.capacity and reserve(places, places.size + room) < 0):
         core.failed = True
         return
-    count = fc_join(found.data + found.head, kept_column(found, 1) + found.head, size, positions, values, n, base,
+    count = fc_join(found.data + found.head, kept_column(found, 1) + found.head, <int>size, positions, values, n, base,
                     back.sign, out.data + out.size, places.data + places.size)
     out.size += count
     places.size += count

@@ -126,6 +126,7 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
     cdef const uint64_t* members = core.type_members
     cdef const uint16_t* types = events.types + base
     cdef int32_t rows[CHUNK]
+    cdef const int32_t* asking
     cdef uint8_t keep[CHUNK]
     cdef const int64_t* keys
     if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
@@ -145,25 +146,28 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
         asked = core.local_members[i]
         if asked == 0:
             continue
-        some = 0
-        for k in range(m):
-            rows[some] = k
-            some += (bits[k] & asked) != 0
+        if core.local_all[i] and not cleared:
+            some, asking = n, relevant
+        else:
+            some, asking = 0, rows
+            for k in range(n):
+                rows[some] = relevant[k]
+                some += (bits[relevant[k]] & asked) != 0
         if some == 0:
             continue
         event_inputs(core, core.locals + i)
         memset(keep, 1, some)
-        if run(core.vm, core.locals + i, core.inputs, rows, some, keep, NULL, NULL, 0) == 0:
+        cleared = True
+        if run(core.vm, core.locals + i, core.inputs, asking, some, keep, NULL, NULL, 0) == 0:
             memset(keep, 0, some)
         for k in range(some):
-            if not keep[k]:
-                bits[rows[k]] &= ~asked
-                cleared = True
+            bits[asking[k]] &= ~(asked & (<uint64_t>keep[k] - 1))
     if cleared:
-        n = 0
-        for k in range(m):
-            relevant[n] = k
-            n += bits[k] != 0
+        some, n = n, 0
+        for k in range(some):
+            i = relevant[k]
+            relevant[n] = i
+            n += bits[i] != 0
     return n
 
 

@@ -99,6 +99,7 @@ cdef class Matcher:
         self.core.window = plan.window
         self.core.type_members, self.core.type_codes = tables.type_members, tables.type_codes
         self.core.locals, self.core.local_members = tables.locals, tables.local_members
+        self.core.local_all = tables.local_all
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))

@@ -19,7 +19,7 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 cdef enum:
-    FIRST_ROWS = 4
+    FIRST_ROWS = 2           # most keys of a stream with many have one or two
     FIRST_SLOTS = 64
     FIRST_BUCKETS = 8
     SLACK = 3                # as many as the factorised store reads behind the last row

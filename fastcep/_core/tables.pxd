@@ -194,6 +194,7 @@ cdef class Tables:
     cdef uint64_t* type_members   # per type id: members that may bind it
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per member
+    cdef uint8_t* local_all       # per program whether it is for some member of each event that may be bound at all
     cdef uint64_t* local_members  # per program the members that it is for, as bits; none but for the first of equal ones
     cdef int32_t* partition       # per type id and attribute: its column, or -1
     cdef uint8_t* partition_floats

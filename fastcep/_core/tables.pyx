@@ -105,6 +105,9 @@ cdef class Tables:
                 code_new(self.locals + i, program, intern)
                 alike = first.setdefault((program, repr(program.constants)), i)  # 0.0 = -0.0
                 self.local_members[<int>alike] |= <uint64_t>1 << i
+        self.local_all = <uint8_t*>calloc(self.n_members, 1)
+        for i in range(self.n_members):
+            self.local_all[i] = all(members == 0 or members & self.local_members[i] for members in plan.type_members)
         self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
         for i, column in enumerate(plan.columns):
             self.columns[i].source = column.column
@@ -442,6 +445,7 @@ cdef class Tables:
         free(self.partition_floats)
         free(self.locals)
         free(self.local_members)
+        free(self.local_all)
         free(self.columns)
         free(self.edges)
         free(self.states)

@@ -59,6 +59,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
 def _of_query(item: Running) -> dict[str, Any]:
     return {
         "weight": item.query.weight,
+        "store": item.plan.store,
         "since": item.since,
         "parts": len(parts_of_query(item.matcher)),
         "relevant_events": item.matcher.relevant,

@@ -180,6 +180,8 @@ class Moving(Stream):
         header, tables = _read(snapshot)
         limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
         engine = cls._made(header, queries, {"clock": clock, "threads": threads, **limit})
+        with _understood():
+            engine._queries.settle(header.get("stores", ["rows"] * len(engine._queries)), 0)
         engine._check_same(header)
         engine._position, engine._time, engine._sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
@@ -225,7 +227,8 @@ class Moving(Stream):
             text = document_text(Document(self._schema, tuple(item.query for item in running)))
             plans = [item.plan for item in running]
             identity = xxh3_128_hexdigest(layout(plans).encode())
-            self._told = running, {"text": text, "options": self._options, "identity": identity}
+            stores = [plan.store for plan in plans]
+            self._told = running, {"text": text, "options": self._options, "stores": stores, "identity": identity}
         return self._told[1]
 
     def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
@@ -262,6 +265,13 @@ class Moving(Stream):
                 raise SnapshotError(f"the snapshot is of an engine with {name}={found!r}, expected {own!r} as here")
         if header["text"] != about["text"]:
             _check_queries(header["text"], [item.query for item in self._queries])
+        stores = header.get("stores", ["rows"] * len(about["stores"]))
+        for item, own, found in zip(self._queries, about["stores"], stores, strict=True):
+            if own != found:
+                raise SnapshotError(
+                    f"the snapshot has query {item.name!r} in the store {found!r}, the engine in {own!r}: store='auto' "
+                    f"chooses by what an engine has seen; make engines that exchange key groups with store={own!r}"
+                )
         if header["identity"] != about["identity"]:
             raise SnapshotError(
                 "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with "

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from fastcep._core.batch import Batch
 from fastcep._core.filters import Filter, Filters
+from fastcep._core.match import Matcher
 from fastcep._core.output import Output
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
@@ -23,11 +24,12 @@ from fastcep.engine.rounds import match_in_threads
 from fastcep.engine.state.foreign import foreign_events
 from fastcep.engine.stores import check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
+from fastcep.engine.trial import TRIED, Trial, try_stores
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.kernels import Kernels
-from fastcep.plan import Plan
+from fastcep.plan import Plan, has_choice
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
@@ -57,6 +59,8 @@ class Running:
         Its partial matches that have timed out; None if they are not asked for.
     filters
         Those that it shares with other queries; None while it is alone.
+    trial
+        The other store, while it is tried.
     """
 
     plan: Plan
@@ -70,6 +74,12 @@ class Running:
     windows: WindowBounds | None = None
     timed: TimedOut | None = None
     filters: list[Filter] | None = None
+    trial: Trial | None = None
+
+    @property
+    def matchers(self) -> tuple[Matching, ...]:
+        """All that take its events."""
+        return (self.matcher,) if self.trial is None else (self.matcher, self.trial.matcher)
 
     @property
     def query(self) -> ast.Query:
@@ -84,7 +94,8 @@ class Running:
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        return int(self.matcher.nbytes) + (0 if self.windows is None else self.windows.nbytes)
+        held = [*self.matchers, *(() if self.windows is None else (self.windows,))]
+        return sum(int(item.nbytes) for item in held)
 
     @property
     def defers(self) -> bool:
@@ -119,6 +130,8 @@ class Queries:
         Whether partial matches that time out are told.
     store
         ``auto``, ``rows`` or ``factorised``.
+    limited
+        Whether memory is limited.
     pool
         Threads that share the work; None: there is only the calling one.
 
@@ -132,6 +145,8 @@ class Queries:
         The generated kernels.
     defers
         Whether anything of any query waits for time.
+    trials
+        How many queries try both stores.
     owned
         Key groups whose events are taken; None: all.
     layout
@@ -148,14 +163,17 @@ class Queries:
         numbered: bool,
         timed_out: bool,
         store: str = "auto",
+        limited: bool = False,
         pool: Pool | None = None,
     ) -> None:
         self._store = check_store(store)
+        self._untried = "threads" if pool is not None else "a memory limit" if limited else ""
         self.pool = pool
         self.running: tuple[Running, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
         self.defers = False
+        self.trials = 0
         self.owned: frozenset[int] | None = None
         self.foreign_events = 0
         self._schema = schema
@@ -195,6 +213,11 @@ class Queries:
         windows = None if plan.windows is None else WindowBounds(plan, link)
         running = Running(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
         running.empty = running.nbytes
+        if self._store == "auto" and not plan.rows_only and has_choice(query):
+            if self._untried:
+                running.plan = replace(plan, why=f"the usual one: with {self._untried} no other is tried")
+            else:
+                running.trial = try_stores(plan, link, position)
         return running
 
     def use(self, running: Sequence[Running], position: int) -> None:
@@ -212,11 +235,34 @@ class Queries:
         self.running = tuple(running)
         self.layout = Layout(self.nothings)
         self.defers = any(item.defers for item in running)
+        self.trials = sum(item.trial is not None for item in running)
         self._run_kernels(running)
+
+    def settle(self, stores: Sequence[str], position: int) -> None:
+        """Let queries without state have these stores, and try no other."""
+        for item, store in zip(self.running, stores, strict=True):
+            if store != item.plan.store or item.trial is not None:
+                self._choose(item, replace(plan_for(item.query, store, self._timed_out), why="as in the snapshot"))
+                item.matcher = item.fresh()
+        self.use(list(self.running), position)
+
+    def end_trials(self, why: str) -> None:
+        """Let all queries that try both stores keep their rows."""
+        for item in self.running:
+            if item.trial is not None:
+                self._choose(item, replace(item.plan, why=why))
+        if self.trials:
+            self.use(list(self.running), 0)  # where the ring, if it is needed, was long ago
+
+    def _choose(self, item: Running, plan: Plan) -> None:
+        """End the trial of a query; the plan, and the matcher that it has next, are for the store that was chosen."""
+        item.plan, item.trial, item.nothing = plan, None, None
+        item.fresh = partial(make_matcher, plan, item.link, self.pool)
 
     def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
         """Run these matchers in the place of those that there are, one for each query, with these key groups."""
         new = False
+        self.end_trials("key groups were moved while both were tried")
         for item, matcher in zip(self.running, matchers, strict=True):
             if matcher is not item.matcher:
                 new = True
@@ -250,7 +296,7 @@ class Queries:
 
     def _run_kernels(self, running: Sequence[Running]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
-        self.kernels.use([*(item.matcher for item in running), *returns, self._filters])
+        self.kernels.use([*(matcher for item in running for matcher in item.matchers), *returns, self._filters])
 
     def _keep_events(self, running: Sequence[Running], position: int) -> None:
         """Let the ring keep, from now on, what these queries read."""
@@ -268,40 +314,57 @@ class Queries:
             if item.filters is not None:
                 self._filters.release(item.filters)
                 item.filters = None
-                item.matcher.share(None)
+                for matcher in item.matchers:
+                    matcher.share(None)
         for item in running if len(running) > 1 else ():
             if item.filters is None:
                 item.filters = self._filters.of_plan(item.plan, item.link)
-                item.matcher.share(item.filters)
+                for matcher in item.matchers:
+                    matcher.share(item.filters)
 
     # ----------------------------------------------------------------------- events
 
     def match(self, batch: EventBatch, position: int, faults: Faults) -> None:
         """Run all queries over a batch whose first event has this position; one that fails does not stop the others."""
         events = Batch(batch, position)
-        count = len(batch)
         if self.owned is not None:
             self._ignore_foreign(batch, self.owned)
         going = [item for item in self.running if self._bound(item, events, faults)]
         if self.pool is not None:
             match_in_threads(self, self.pool, going, events, faults)
             return
-        if len(self.running) == 1:
-            for item in going:
-                self._run(item, events, 0, count, False, faults)
-            return
         for first, last, shared in self.slices(events):
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+            if self.trials:
+                self._try(events, first, last, shared, going)
 
     def slices(self, events: Batch) -> Iterator[tuple[int, int, bool]]:
         """The parts of a batch that all queries go over before the next, and whether they share filters in it."""
-        count = len(events.source)
-        if len(self.running) == 1:
-            yield 0, count, False
-            return
-        for first in range(0, count, _SLICE):
-            last = min(first + _SLICE, count)
-            yield first, last, self._filters.run(events, first, last)
+        count, first, alone = len(events.source), 0, len(self.running) == 1
+        while first < count:
+            last = min(first + (TRIED if self.trials else count if alone else _SLICE), count)
+            yield first, last, not alone and self._filters.run(events, first, last)
+            first = last
+
+    def _try(self, events: Batch, first: int, last: int, shared: bool, going: Sequence[Running]) -> None:
+        """Let the other stores take the events that the queries have taken, and see which of them is cheaper."""
+        position, time, trials = events.position + last, int(events.source.time[last - 1]), self.trials
+        for item in self.running:
+            if item.trial is None:
+                continue
+            rows, trial = item.matcher, item.trial
+            assert isinstance(rows, Matcher)
+            if item not in going or not trial.follow(events, self.ring, first, last, shared):
+                self._choose(item, replace(item.plan, why="the usual one: the other could not be tried to the end"))
+                self.trials -= 1
+                continue
+            cheaper = trial.judge(rows, position, time)
+            if cheaper is not None:
+                self._choose(item, replace(trial.plan if cheaper else item.plan, why=trial.told(rows, position)))
+                item.matcher = trial.matcher if cheaper else rows
+                self.trials -= 1
+        if self.trials < trials:
+            self.use(list(self.running), position)
 
     def _ignore_foreign(self, batch: EventBatch, owned: frozenset[int]) -> None:
         """Let no query bind events of key groups that are not here."""
@@ -364,6 +427,8 @@ class Queries:
     def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
+        if item.trial is not None:
+            item.trial.forget_output()
         if not item.matcher.found:
             return item.nothing
         try:
@@ -374,13 +439,14 @@ class Queries:
 
     def oldest(self, position: int) -> int:
         """Position before which no live partial match needs an event."""
-        needed = [item.matcher.first_needed for item in self.running]
+        needed = [matcher.first_needed for item in self.running for matcher in item.matchers]
         return min((at for at in needed if at is not None), default=position)
 
     def sweep(self, time: int, position: int) -> None:
         """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
         for item in self.running:
-            item.matcher.advance(time, position, self.ring)
+            for matcher in item.matchers:
+                matcher.advance(time, position, self.ring)
             if item.windows is not None:
                 item.windows.sweep(time, position, self.ring)
         self._note_timed_out()
@@ -392,6 +458,7 @@ class Queries:
         for item in self.running if complete and self._timed_out else ():
             item.matcher.finish(self.ring)
         self._note_timed_out()
+        self.end_trials("the stream ended before both were tried")
         for item in self.running:
             item.matcher.clear()  # so that nothing is decided any more
             item.matcher.finish(self.ring)

@@ -70,8 +70,9 @@ class Stream(Lane):
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
         self._queries = Queries(
-            self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, pool=pool
-        )
+            self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, pool=pool,
+            limited=memory.bytes is not None,
+        )  # fmt: skip
         self._unused = UnusedStrings(self._strings, self._schema)
         self._many = self._unused.limit
         self._bind(make_intake(self._schema, self._strings), single_events(self._schema, self._strings), self._strings)
@@ -146,7 +147,10 @@ class Stream(Lane):
         if batch.sequence is not None:
             self._sequence = int(batch.sequence[-1])
         self._memory.divide(queries, self._shared(len(batch)), position)
+        trials = queries.trials
         queries.match(batch, position, self._faults)
+        if trials and not queries.trials:
+            self._choose_way()
 
     def _watermark(self) -> int | None:
         """The time that no later event is taken from before; None at first."""
@@ -167,7 +171,7 @@ class Stream(Lane):
         """Let what is usual go the short way, unless an option or a query needs what that does not know."""
         queries = self._queries
         limited = self._reorder is not None or self._memory.bytes is not None or queries.owned is not None
-        limited |= queries.pool is not None
+        limited |= queries.pool is not None or queries.trials > 0
         if limited or any(item.windows is not None or item.timed is not None for item in queries):
             self._shut()
         else:

@@ -49,7 +49,7 @@ class UnusedStrings:
             order.mark_codes(marks)
         for item in queries:
             marks[list(item.link.codes)] = 1
-            for matcher in (item.matcher, *(item.windows.matchers if item.windows is not None else ())):
+            for matcher in (*item.matchers, *(item.windows.matchers if item.windows is not None else ())):
                 matcher.mark_codes(marks)
         ring = queries.ring
         if ring is not None:

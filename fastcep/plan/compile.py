@@ -9,7 +9,7 @@ from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
 from fastcep.plan.contiguity import cut_off, neighbours
-from fastcep.plan.factorised import Factorised, factorise
+from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
 from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
@@ -52,11 +52,11 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(query: ast.Query, timed_out: bool = False, store: str = "rows") -> Plan:
+def make_plan(query: ast.Query, timed_out: bool = False, store: str = "auto") -> Plan:
     """Plan ``query`` (see the module's docstring).
 
     ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
-    it is possible, else it is rows.
+    it is possible, else it is rows; an engine may change ``auto`` (see `has_choice`).
     """
     return _Planner(query, timed_out).plan(store)
 
@@ -83,14 +83,18 @@ class _Planner:
             parts = "partial matches that time out are told"
         if isinstance(parts, str):
             return self._rows(rows_only=parts)
-        return self._factorised(parts, columns) if store == "factorised" else self._rows(rows_only="")
+        if store == "factorised":
+            return self._factorised(parts, columns)
+        if store == "rows":
+            return self._rows(why="as asked for")
+        return self._rows(why="to begin with: both are tried on the first events" if has_choice(self.query) else "")
 
     def _factorised(self, parts: Factorised, columns: Columns) -> Plan:
         """The plan for kept events: that for rows without what is about rows."""
         locals_ = tuple(columns.local(conditions) for conditions in self._local().values())
         key = find_key(self.query, self.places, self.translate, KeyWords((), (), {}, parts.joins))
         return replace(
-            self._rows(rows_only=""),
+            self._rows(),
             columns=tuple(columns.plans),
             locals=locals_,
             indexes=(),
@@ -110,7 +114,7 @@ class _Planner:
         local = self.placement.local
         return {m: [step(c, entry(m, self.places.chain[m])) for c in local.get(m, [])] for m in range(len(self.leaves))}
 
-    def _rows(self, rows_only: str) -> Plan:
+    def _rows(self, rows_only: str = "", why: str = "") -> Plan:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         for edge in self.places.edges:
@@ -165,7 +169,7 @@ class _Planner:
             key=self._key(),
             store="rows",
             rows_only=rows_only,
-            why=f"the only one: {rows_only}" if rows_only else "the usual one",
+            why=f"the only one: {rows_only}" if rows_only else why or "the usual one",
             kept=(),
             steps=(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),

@@ -7,7 +7,7 @@ matches in the order in which the row store would: by the last event but one, th
 
 Nothing is stored per partial match, so state and work do not grow with the pairs in the window but with its events; in
 turn a step back may meet events that no first event precedes. Which of the two costs less the engine counts
-(:mod:`fastcep.engine.stores`).
+(:mod:`fastcep.engine.trial`).
 
 It serves a ``SEQ`` of single variables, and of Kleene variables ``+`` between two others, under skip-till-any-match, if
 each condition is known of the event that is chosen and of those behind it. Equalities become keys: those that others
@@ -33,7 +33,7 @@ from fastcep.plan.translate import Translator
 from fastcep.plan.wording import describe
 from fastcep.query import ast
 
-__all__ = ["Factorised", "factorise"]
+__all__ = ["Factorised", "factorise", "has_choice"]
 
 #: The nulls of a kept event stand in one word.
 _MAX_REGISTERS = 64
@@ -94,6 +94,15 @@ class _Draft:
 def factorise(query: ast.Query, places: Automaton, translate: Translator, columns: Columns) -> Factorised | str:
     """Plan ``query`` for the factorised store, or say why it has to be rows."""
     return _shape(query, places) or _Factoriser(query, places, translate, columns).plan()
+
+
+def has_choice(query: ast.Query) -> bool:
+    """Whether both stores are worth trying, if both can serve the query.
+
+    Of two variables both keep the first one's events. A user's functions are not called twice for one event.
+    """
+    calls = query.where is not None and any(isinstance(node, ast.UserCall) for node in ast.walk(query.where))
+    return isinstance(query.pattern, ast.Sequence) and len(query.pattern.members) > 2 and not calls
 
 
 def _shape(query: ast.Query, places: Automaton) -> str:
@@ -236,7 +245,7 @@ class _Factoriser:
         return _Draft(member, again, tuple(sorted(keys.items(), key=lambda item: repr(item[0]))), tuple(tests))
 
     def _joining(self, draft: _Draft) -> _Draft:
-        """Let a step to the first variable be taken for many events at once, if at most one word differs between them."""
+        """Take a step to the first variable for many events at once, if at most one word differs between them."""
         if draft.tests or draft.source == self.last or self.places.leaves[draft.source].repeated:
             return draft
         differing = [key for key in draft.keys if any(_reads(part, draft.source) for _, part in key[1])]
@@ -276,9 +285,7 @@ class _Factoriser:
             predicate=predicate,
             same=self._is_same(draft, drafts),
             joins=draft.joins,
-            key_texts=tuple(
-                (describe(own, self.query), self._sum(terms)) for own, terms in draft.keys
-            ),
+            key_texts=tuple((describe(own, self.query), self._sum(terms)) for own, terms in draft.keys),
             predicate_texts=tuple(describe(test, self.query) for test in draft.tests),
         )
 

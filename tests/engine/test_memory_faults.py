@@ -108,7 +108,9 @@ def counted(found: Matches, name: str) -> Counter[str]:
 
 
 def engine_of(name: str, **options: Any) -> fc.Engine:
-    return fc.Engine([fc.parse(text, TEXTS, name=f"q{n}") for n, text in enumerate(FAULTS[name])], **options)
+    """An engine that tries no other store, as one whose memory is limited."""
+    queries = [fc.parse(text, TEXTS, name=f"q{n}") for n, text in enumerate(FAULTS[name])]
+    return fc.Engine(queries, store="rows", **options)
 
 
 @cache

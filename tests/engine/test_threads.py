@@ -92,7 +92,7 @@ def test_many_queries_and_such_without_a_key() -> None:
     queries = [query(name) for name in KEYED if name != "windows"]
     queries.append(fc.parse("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", SCHEMA, name="whole"))
     batches = stream(2, 70_000)  # more than a slice of shared filters
-    one, several = fc.Engine(queries), fc.Engine(queries, threads=3)
+    one, several = fc.Engine(queries, store="rows"), fc.Engine(queries, threads=3)
     for batch in batches:
         own, other = one.process(batch), several.process(batch)
         for item in queries:
@@ -115,7 +115,7 @@ def test_timed_out_partial_matches() -> None:
 def test_the_state_goes_from_any_number_of_threads_to_any_other() -> None:
     batches = stream(6, 2_500)
     for name in ("plain", "kleene", "negation", "windows", "contiguous"):
-        one, engine = fc.Engine(query(name)), fc.Engine(query(name), threads=3)
+        one, engine = fc.Engine(query(name), store="rows"), fc.Engine(query(name), threads=3)
         for threads, batch in zip([1, 4, 2, 2, 1, 64], batches, strict=True):
             assert one.process(batch).to_arrow().equals(engine.process(batch).to_arrow())
             groups = engine.extract(range(7, 30))

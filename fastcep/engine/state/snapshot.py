@@ -360,6 +360,7 @@ def layout(plans: Sequence[Plan]) -> str:
             [(item.key_texts, item.by_time, [plan.columns[column].text for column in item.registers])
              for item in plan.negations],
             None if plan.windows is None else [plan.windows.isolated, layout(plan.windows.plans)],
+            *([[(item.member, item.key_texts, item.register_texts) for item in plan.kept]] if plan.kept else []),
         ]
         for plan in plans
     ])  # fmt: skip

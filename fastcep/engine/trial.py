@@ -1,0 +1,108 @@
+"""Which store a query gets with ``store="auto"``: both are tried on its first events, and what they count decides.
+
+A query begins with rows. As long as the trial goes on the factorised store sees the same events, and what it finds is
+thrown away; matches are the same in the same order from both, so that either may go on at any event. The trial ends
+when the stream has come two windows far, so that what is counted is not only how the window fills, or after 131,072
+events, or when one of them costs eight times as much as the other. The engine then keeps the cheaper one.
+
+What a store costs is estimated from its counters, so that the choice depends on the events only and not on the clock:
+nanoseconds per partial match or event that is stored, and per one that is looked at, as ``python -m
+bench.compare_limit`` shows them (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fastcep._core.batch import Batch
+from fastcep._core.match import Matcher
+from fastcep.engine.link import Linker
+from fastcep.events import EventRing
+from fastcep.plan import Plan, has_choice, make_plan
+from fastcep.query import ast
+
+__all__ = ["TRIED", "Trial", "try_stores"]
+
+#: Events between two looks at the counters.
+TRIED = 1 << 12
+
+_MOST_EVENTS = 1 << 17
+_WINDOWS = 2
+_FAR = 8
+
+#: Nanoseconds per relevant event in either store; then per store for what it stores and for what it visits.
+_EVENT = 26
+_COSTS = {"rows": (24, 6), "factorised": (20, 10)}
+
+
+class Trial:
+    """The factorised store of a query, beside its rows.
+
+    Parameters
+    ----------
+    plan
+        For the factorised store.
+    link
+        Of the query.
+    position
+        Of the first event that it sees.
+    """
+
+    def __init__(self, plan: Plan, link: Linker, position: int) -> None:
+        self.plan = plan
+        self.matcher = Matcher(plan, link)
+        self._begin = position
+        self._first_time: int | None = None
+
+    def follow(self, events: Batch, ring: EventRing | None, first: int, last: int, shared: bool) -> bool:
+        """Take the events that the rows have taken; False: this cannot go on."""
+        if self._first_time is None:
+            self._first_time = int(events.source.time[first])
+        try:
+            return bool(self.matcher.process(events, ring, first, last, shared) == last)
+        except Exception:
+            return False
+
+    def forget_output(self) -> None:
+        """Throw away what was found."""
+        if self.matcher.found:
+            self.matcher.take_output()
+
+    def judge(self, rows: Matcher, position: int, time: int) -> bool | None:
+        """Whether the factorised store is the cheaper one, after the event before ``position``; None: not known yet."""
+        seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
+        far = max(own, other) >= _FAR * min(own, other)
+        if seen < TRIED or not (far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS):
+            return None
+        return own < other
+
+    def told(self, rows: Matcher, position: int) -> str:
+        """Why it is the one or the other, for `explain`."""
+        seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
+        return (
+            f"by statistics: the first {seen:,} events cost about {_shown(other / seen)} each in rows and "
+            f"{_shown(own / seen)} in the factorised store"
+        )
+
+    def _windows(self, seen: int, time: int) -> float:
+        window = self.plan.query.window
+        if isinstance(window, ast.TimeWindow):
+            assert self._first_time is not None
+            return (time - self._first_time) / max(1, window.nanoseconds)
+        return seen / max(1, window.events) if isinstance(window, ast.CountWindow) else 0.0
+
+
+def try_stores(plan: Plan, link: Linker, position: int) -> Trial | None:
+    """Begin a trial for a query whose plan is for rows, if there is a choice."""
+    if plan.rows_only or not has_choice(plan.query):
+        return None
+    return Trial(replace(make_plan(plan.query, False, "factorised"), why="tried"), link, position)
+
+
+def _cost(matcher: Matcher, store: str) -> int:
+    stored, visited = _COSTS[store]
+    return int(_EVENT * matcher.relevant + stored * matcher.rows_created + visited * matcher.rows_visited)
+
+
+def _shown(nanoseconds: float) -> str:
+    return f"{nanoseconds:,.0f} ns" if nanoseconds < 10_000 else f"{nanoseconds / 1000:,.0f} us"

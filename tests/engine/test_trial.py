@@ -1,0 +1,171 @@
+"""``store="auto"``: what the trial of both stores decides, and that nobody notices but by the time it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import harness
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from letters import SCHEMA
+from moving import quiet
+from store_strategies import cases, run
+from strategies import Case
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.engine import running, trial
+
+JOIN = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"
+DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+
+
+@contextmanager
+def trials_of(events: int, cheaper: str) -> Iterator[None]:
+    """Let trials end after so many events, with this store."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (running, trial):
+            patch.setattr(module, "TRIED", events)
+        patch.setattr(trial, "_MOST_EVENTS", events)
+        patch.setattr(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
+        yield
+
+
+def tables(matches: fc.Matches) -> list[pa.Table]:
+    return [matches.query(name).to_arrow() for name in ("q", "r")]
+
+
+def store_of(engine: fc.Engine, number: int = 0) -> tuple[str, str]:
+    """The store of a query, and why it is this one."""
+    told = re.findall(r"^store +(rows|factorised),.* \((.*)\)$", engine.explain(), re.MULTILINE)
+    return told[number]
+
+
+@given(cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]))
+def test_nobody_notices(case: Case, events: int, cheaper: str) -> None:
+    """The same matches, in the same order, in the same calls, whenever the trial ends and whichever store goes on."""
+    expected, _ = run(case, "rows")
+    with trials_of(events, cheaper):
+        found, _ = run(case, "auto")
+    assert found.equals(expected)
+
+
+@given(cases(), cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]), st.integers(0, 12))
+def test_nobody_notices_beside_others(one: Case, two: Case, events: int, cheaper: str, moved: int) -> None:
+    """Several queries, which share filters, in an engine that is stored and restored somewhere."""
+    queries = [one.query, fc.parse(two.text, one.query.schema, name="r")]
+    expected = quiet(fc.Engine, queries, store="rows")
+    with trials_of(events, cheaper):
+        found = quiet(fc.Engine, queries)
+        for number, data in enumerate(harness.batches(one.query.schema, one.events, one.batch_sizes)):
+            if number == moved:
+                found = quiet(fc.Engine.restore, found.snapshot())
+            assert tables(found.process(data)) == tables(expected.process(data))
+        assert tables(found.flush()) == tables(expected.flush())
+
+
+def test_statistics_choose() -> None:
+    """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` says why."""
+    events = ds1(events=20_000, seed=7)
+    engine = fc.Engine(fc.parse(JOIN, DS1))
+    assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+    expected = fc.Engine(fc.parse(JOIN, DS1), store="rows").process(events).to_arrow()
+    assert engine.process(events).to_arrow().equals(expected)
+    store, why = store_of(engine)
+    assert store == "factorised" == engine.metrics()["queries"]["query"]["store"]
+    assert re.fullmatch(
+        r"by statistics: the first 4,096 events cost about \d+ ns each in rows and \d+ ns in the factorised store", why
+    )
+    kleene = JOIN.replace("B b", "B+ k[]").replace("b.ID", "k[i].ID").replace("a.V + b.V = c.V", "a.V = k[i].V")
+    engine = fc.Engine(fc.parse(kleene, DS1))
+    engine.process(events)
+    assert store_of(engine)[0] == "rows"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"store": "rows"}, "as asked for"),
+        ({"threads": 2}, "the usual one: with threads no other is tried"),
+        ({"memory_limit": "1MiB"}, "the usual one: with a memory limit no other is tried"),
+    ],
+)
+def test_no_trial(options: dict[str, Any], why: str) -> None:
+    engine = quiet(fc.Engine, fc.parse(JOIN, DS1), **options)
+    engine.process(ds1(events=6_000, seed=7))
+    assert store_of(engine) == ("rows", why)
+
+
+def test_two_variables_are_not_tried() -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1))
+    assert store_of(engine) == ("rows", "the usual one")
+
+
+def test_what_was_chosen_is_restored() -> None:
+    events = ds1(events=6_000, seed=7)
+    engine = fc.Engine(fc.parse(JOIN, DS1))
+    engine.process(events[:5_000])
+    again = fc.Engine.restore(engine.snapshot())
+    assert store_of(again) == ("factorised", "as in the snapshot")
+    with_threads = quiet(fc.Engine.restore, engine.snapshot(), threads=2)
+    assert store_of(with_threads) == ("factorised", "as in the snapshot")
+    expected = engine.process(events[5_000:]).to_arrow()
+    assert again.process(events[5_000:]).to_arrow().equals(expected)
+    assert with_threads.process(events[5_000:]).to_arrow().equals(expected)
+
+
+def test_key_groups_of_another_store_are_refused() -> None:
+    """Both engines have seen the same, but one of them had no choice."""
+    events = ds1(events=5_000, seed=7)
+    auto, rows = fc.Engine(fc.parse(JOIN, DS1)), fc.Engine(fc.parse(JOIN, DS1), store="rows")
+    for engine in (auto, rows):
+        engine.process(events)
+    part = rows.extract([1])
+    auto.extract([1])
+    with pytest.raises(fc.SnapshotError, match="in the store 'rows', the engine in 'factorised': store='auto' chooses"):
+        auto.merge(part)
+    other = fc.Engine(fc.parse(JOIN, DS1))
+    other.process(events[:3_000])
+    other.extract([2])  # which ends the trial
+    assert store_of(other) == ("rows", "key groups were moved while both were tried")
+    other.process(events[3_000:])
+    assert store_of(other)[0] == "rows"
+
+
+def test_flush_ends_a_trial() -> None:
+    engine = fc.Engine(fc.parse(JOIN, DS1))
+    engine.process(ds1(events=1_000, seed=7))
+    engine.flush()
+    assert store_of(engine) == ("rows", "the stream ended before both were tried")
+
+
+@pytest.mark.parametrize(
+    "where", ["a.ID + b.ID = c.V", "b.ID - a.V = c.V", "a.ID = b.ID", "[V] AND a.ID = b.ID", "a.ID = c.V"]
+)
+def test_large_buckets(where: str) -> None:
+    """More events with one key than are compared at once: they are hashed, as far as they are asked for."""
+    draw = np.random.default_rng(11)
+    n = 6_000
+    huge = 2**63 - 1
+    values = draw.integers(0, 400, n)
+    data = {
+        "type": draw.choice(list("ABC"), n, p=[0.6, 0.3, 0.1]),
+        "ID": [None if one % 50 == 0 else huge if one % 50 == 1 else int(one) for one in values],
+        "V": draw.integers(0, 3 if "[V]" in where else 500, n),
+        "ts": np.arange(n),
+    }
+    query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE {where} WITHIN 2000 EVENTS", SCHEMA)
+    engines = {store: fc.Engine(query, store=store) for store in ("rows", "factorised")}
+    for first, last in [(0, 2_500), (2_500, 2_600), (2_600, 4_000), (4_000, n)]:
+        part = {name: values[first:last] for name, values in data.items()}
+        rows, factorised = (engine.process(part).to_arrow() for engine in engines.values())
+        assert factorised.equals(rows)
+        assert len(rows) > 0
+        engines["factorised"] = fc.Engine.restore(engines["factorised"].snapshot())
+    assert engines["factorised"].metrics()["bytes_per_row"] < 200
