@@ -61,8 +61,9 @@ class Engine(Moving):
         How many of them may wait for :meth:`timed_out` before no more events are taken.
     store
         How partial matches are held: ``rows``, one each; ``factorised``, as the events that they are made of, where the
-        query allows it (:meth:`explain` tells why not); ``auto``: both are tried on the first events, where the query has
-        the choice, and the cheaper one goes on. The matches are the same. Engines that exchange key groups need the same.
+        query allows it (:meth:`explain` tells why not); ``auto``: both are tried on the first events, where the query
+        has the choice, and the cheaper one goes on. The matches are the same. Engines that exchange key groups need the
+        same store.
     threads
         How many threads match, the calling one included: each has some keys of every keyed query, and of the other
         queries some. Matches and their order are those of one thread.
@@ -401,8 +402,8 @@ class Engine(Moving):
             ``foreign_events`` (of key groups that are not here), ``memory_bytes``, ``memory_limit``,
             ``memory_by_query``, ``bytes_per_key``, ``bytes_per_row``, ``bytes_per_event``, ``threads``, ``kernels`` (of
             the ``total`` programs how many are ``generated``, ``pending``, ``failed``; the ``reason``) and ``queries``:
-            by name ``weight``, ``store``, ``since`` (the first event), ``parts`` (among which its keys are divided) and its
-            share of the counters. What a removed query counted is gone. See docs/api.md.
+            by name ``weight``, ``store``, ``since`` (the first event), ``parts`` (among which its keys are divided) and
+            its share of the counters. What a removed query counted is gone. See docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
