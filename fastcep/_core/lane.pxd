@@ -24,6 +24,9 @@ cdef class Lane:
     cdef bint decides        # matches may wait for time
     cdef tuple matchers
     cdef int n_matchers
+    cdef tuple tried         # matchers of other stores that take the events as well,
+    cdef int n_tried
+    cdef Py_ssize_t step     # after so many of which these are judged
     cdef Filters filters
     cdef Intake intake
     cdef dict singles        # per name of a type
@@ -44,5 +47,7 @@ cdef class Lane:
     cdef bint in_order(self, const Events* events) noexcept
     cdef object give(self)
     cdef object match(self, const Events* events, bint release)
+    cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+                    set out) except -1
     cdef int keep(self, const Events* events) except -1
     cdef int _find_buffers(self) except -1

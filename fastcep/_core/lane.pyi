@@ -28,6 +28,8 @@ class Lane:
         layout: object,
         plain: bool,
         decides: bool,
+        tried: Sequence[Matcher] = (),
+        step: int = 0,
     ) -> None: ...
     def _quick(self, data: object) -> Any: ...
 

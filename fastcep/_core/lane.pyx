@@ -41,7 +41,7 @@ cdef class Lane:
     """The compiled side of an engine: where its stream stands, and the short way.
 
     The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose`` and
-    ``_decide``.
+    ``_decide`` and ``_judge``.
     """
 
     def __dealloc__(self):
@@ -86,7 +86,8 @@ cdef class Lane:
         """Let everything go the long way."""
         self.is_open = False
 
-    def _open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides):
+    def _open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides,
+              tried=(), Py_ssize_t step=0):
         """Let what is usual go the short way.
 
         Parameters
@@ -105,10 +106,13 @@ cdef class Lane:
             Whether these are no more than what the matchers put out.
         decides
             Whether any of them may wait for time.
+        tried, step
+            Matchers that take the same events, whose matches are thrown away; after how many events they are judged.
         """
         cdef Matcher matcher
-        for matcher in matchers:
+        for matcher in (*matchers, *tried):
             pass  # what is none is refused here, and cast from now on
+        self.tried, self.n_tried, self.step = tuple(tried), len(tried), step
         self.matchers, self.n_matchers = tuple(matchers), len(matchers)
         self.filters, self.ring, self.decides = filters, ring, decides
         self.nothings, self.make, self.layout, self.is_plain = list(nothings), make, layout, plain
@@ -161,6 +165,8 @@ cdef class Lane:
         self.time, self.is_timed = events.time[size - 1], True
         if events.sequence != NULL:
             self.sequence, self.is_numbered = events.sequence[size - 1], True
+        for i in range(self.n_tried):
+            (<Matcher>self.tried[i]).bind_ring(self.ring)
         for i in range(self.n_matchers):
             matcher = <Matcher>self.matchers[i]
             try:
@@ -170,6 +176,8 @@ cdef class Lane:
                 self._failed(i, error, events.time[size - 1])
         while first < size:
             last = size if self.n_matchers < 2 else min(first + SLICE, size)
+            if self.n_tried:
+                last = min(first + self.step, size)
             if self.n_matchers > 1:
                 shared = self.filters.look_through(events, first, last, release)
             for i in range(self.n_matchers):
@@ -181,15 +189,36 @@ cdef class Lane:
                 if taken < last:
                     out = (out or set()) | {i}
                     self._gave_up(i, events.position + taken, matcher.core.lost - lost)
+            if self.n_tried:
+                self.follow(events, first, last, shared, release, out)
             first = last
         if self.decides:
             self._decide()
+        for i in range(self.n_tried):
+            if (<Matcher>self.tried[i]).has_output():
+                (<Matcher>self.tried[i]).take_output()
         for i in range(self.n_matchers):
             found |= (<Matcher>self.matchers[i]).has_output()
         if (out is not None or (found and not self.is_plain)
                 or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many)):
             return self._give()
         return self.give() if found else self.nothing
+
+    cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+                    set out) except -1:
+        """Let the other stores take what the queries have taken, but those that are ``out``, and judge them.
+
+        Where the last trials end this opens the way anew.
+        """
+        cdef Matcher matcher
+        cdef set lost = set()
+        cdef int i
+        for i in range(self.n_tried):
+            matcher = <Matcher>self.tried[i]
+            if matcher.take(events, first, last, shared, release) < last:
+                lost.add(matcher)
+        self._judge(events.position + last, events.time[first], events.time[last - 1], out or set(), lost)
+        return 0
 
     cdef object give(self):
         """What was found, by queries whose matches are what their matchers put out."""
@@ -222,7 +251,7 @@ cdef class Lane:
         if self.ring.buffers is not self.buffers:
             self._find_buffers()
         if tail + size - <int64_t>self.ring.head > self.ring_mask + 1:
-            for matcher in self.matchers:
+            for matcher in (*self.matchers, *self.tried):
                 oldest = min(oldest, first_position(&matcher.core))
             self.ring.reclaim(oldest)
             self.ring.make_room(size)

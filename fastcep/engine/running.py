@@ -336,7 +336,13 @@ class Queries:
         for first, last, shared in self.slices(events):
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]
             if self.trials:
-                self._try(events, first, last, shared, going)
+                lost = {
+                    item.trial.matcher for item in going
+                    if item.trial is not None and not item.trial.follow(events, self.ring, first, last, shared)
+                }  # fmt: skip
+                out = {number for number, item in enumerate(self.running) if item not in going}
+                times = events.source.time
+                self.judge(events.position + last, int(times[first]), int(times[last - 1]), out, lost)
 
     def slices(self, events: Batch) -> Iterator[tuple[int, int, bool]]:
         """The parts of a batch that all queries go over before the next, and whether they share filters in it."""
@@ -346,25 +352,30 @@ class Queries:
             yield first, last, not alone and self._filters.run(events, first, last)
             first = last
 
-    def _try(self, events: Batch, first: int, last: int, shared: bool, going: Sequence[Running]) -> None:
-        """Let the other stores take the events that the queries have taken, and see which of them is cheaper."""
-        position, time, trials = events.position + last, int(events.source.time[last - 1]), self.trials
-        for item in self.running:
-            if item.trial is None:
-                continue
+    def judge(self, position: int, first_time: int, time: int, out: set[int], lost: set[Matcher]) -> bool:
+        """End the trials that have told enough, or cannot go on, at ``position``; returns whether any has ended.
+
+        ``first_time`` and ``time`` are those of the first and the last of the events that were taken last. Queries
+        that are ``out`` (by number) have not taken all of them, nor have the matchers that are ``lost``.
+        """
+        trials = self.trials
+        for number, item in enumerate(self.running):
             rows, trial = item.matcher, item.trial
+            if trial is None:
+                continue
             assert isinstance(rows, Matcher)
-            if item not in going or not trial.follow(events, self.ring, first, last, shared):
+            if number in out or trial.matcher in lost:
                 self._choose(item, replace(item.plan, why="the usual one: the other could not be tried to the end"))
                 self.trials -= 1
                 continue
-            cheaper = trial.judge(rows, position, time)
+            cheaper = trial.judge(rows, position, first_time, time)
             if cheaper is not None:
                 self._choose(item, replace(trial.plan if cheaper else item.plan, why=trial.told(rows, position)))
                 item.matcher = trial.matcher if cheaper else rows
                 self.trials -= 1
         if self.trials < trials:
             self.use(list(self.running), position)
+        return self.trials < trials
 
     def _ignore_foreign(self, batch: EventBatch, owned: frozenset[int]) -> None:
         """Let no query bind events of key groups that are not here."""

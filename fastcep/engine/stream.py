@@ -20,6 +20,7 @@ from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Queries, Running
 from fastcep.engine.strings import UnusedStrings
+from fastcep.engine.trial import TRIED
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.layout import make_intake
@@ -149,7 +150,7 @@ class Stream(Lane):
         self._memory.divide(queries, self._shared(len(batch)), position)
         trials = queries.trials
         queries.match(batch, position, self._faults)
-        if trials and not queries.trials:
+        if trials != queries.trials:
             self._choose_way()
 
     def _watermark(self) -> int | None:
@@ -171,7 +172,7 @@ class Stream(Lane):
         """Let what is usual go the short way, unless an option or a query needs what that does not know."""
         queries = self._queries
         limited = self._reorder is not None or self._memory.bytes is not None or queries.owned is not None
-        limited |= queries.pool is not None or queries.trials > 0
+        limited |= queries.pool is not None
         if limited or any(item.windows is not None or item.timed is not None for item in queries):
             self._shut()
         else:
@@ -179,6 +180,7 @@ class Stream(Lane):
             self._open(
                 whole, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
                 queries.is_plain, queries.defers,
+                [item.trial.matcher for item in queries if item.trial is not None], TRIED,
             )  # fmt: skip
 
     def _swap(self) -> bool:
@@ -189,6 +191,11 @@ class Stream(Lane):
     def _decide(self) -> None:
         """Decide the matches that wait for a time before the last event's."""
         self._queries.decide(self._time, self._position, self._faults, complete=False)
+
+    def _judge(self, position: int, first_time: int, time: int, out: set[int], lost: set[Matcher]) -> None:
+        """See which of the stores that are tried is the cheaper one, see `Queries.judge`."""
+        if self._queries.judge(position, first_time, time, out, lost):
+            self._choose_way()
 
     def _give(self) -> Matches:
         """Give what was found, or the error on what went wrong."""

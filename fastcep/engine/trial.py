@@ -56,8 +56,6 @@ class Trial:
 
     def follow(self, events: Batch, ring: EventRing | None, first: int, last: int, shared: bool) -> bool:
         """Take the events that the rows have taken; False: this cannot go on."""
-        if self._first_time is None:
-            self._first_time = int(events.source.time[first])
         try:
             return bool(self.matcher.process(events, ring, first, last, shared) == last)
         except Exception:
@@ -68,8 +66,14 @@ class Trial:
         if self.matcher.found:
             self.matcher.take_output()
 
-    def judge(self, rows: Matcher, position: int, time: int) -> bool | None:
-        """Whether the factorised store is the cheaper one, after the event before ``position``; None: not known yet."""
+    def judge(self, rows: Matcher, position: int, first_time: int, time: int) -> bool | None:
+        """Whether the factorised store is the cheaper one; None: not known yet.
+
+        ``first_time`` and ``time`` are those of the first and the last of the latest events; the last one stands before
+        ``position``.
+        """
+        if self._first_time is None:
+            self._first_time = first_time
         seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
         far = max(own, other) >= _FAR * min(own, other)
         if seen < TRIED or not (far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS):
