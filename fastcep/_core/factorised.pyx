@@ -22,7 +22,7 @@ from fastcep._core.emit cimport end_event
 from fastcep._core.join cimport join
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.starts cimport Starts, start_of
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, find_words
+from fastcep._core.store cimport Bucket, Index, bucket_at, find, find_or_add, find_words, make_room
 from fastcep._core.tables cimport Column, Kept, Step, Term
 from fastcep._core.vectors cimport Vec, fill, push, reserve
 
@@ -61,33 +61,38 @@ cdef void complete(Core* core, int k, int64_t position) noexcept nogil:
 cdef void keep(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
     """Keep event ``k`` of the chunk for those to come, in all stores of these members."""
     cdef Starts* starts = &core.starts
-    cdef int64_t ordinal
-    cdef int member, s
+    cdef int member, s, end
     cdef bint stored
-    while members and not core.failed:
+    while True:
         member = __builtin_ctzll(members)
-        members &= members - 1
-        stored = False
-        for s in range(core.first_kept[member], core.first_kept[member + 1]):
+        s, end, stored = core.first_kept[member], core.first_kept[member + 1], False
+        while True:  # there is one at least
             stored |= _put(core, core.kept + s, core.indexes + s, member, k, position)
+            s += 1
+            if s >= end:
+                break
         if stored:
-            ordinal = starts.next - 1
-            starts.rows[ordinal & starts.mask] += 1
+            starts.rows[(starts.next - 1) & starts.mask] += 1
             starts.live += 1
             core.rows_created += 1
-            core.peak = max(core.peak, starts.live)
+            if starts.live > core.peak:
+                core.peak = starts.live
+        members &= members - 1
+        if members == 0 or core.failed:
+            return
 
 
 cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
     """Keep event ``k`` of the chunk in a store; False if nothing can be found there, or without memory."""
     cdef Bucket* bucket
     cdef const Column* column
-    cdef int64_t number, row
+    cdef int64_t* data
+    cdef int64_t number, row, key
     if kept.n_keys == 1:
         column = kept.keys[0]
         if column.null != NULL and column.null[k]:
             return False
-        core.key[0] = column.data[k]
+        key = core.key[0] = column.data[k]
     elif not read_key(kept.keys, kept.n_keys, k, core.key):
         return False
     if kept.compares and kept.registers[0].null != NULL and kept.registers[0].null[k]:
@@ -98,19 +103,26 @@ cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, in
             return False
     elif core.starts.first == core.starts.next:
         return False
-    number = find_words(index, core.key, 1) if kept.n_keys == 1 else find(index, core.key)
+    number = find_words(index, &key, 1) if kept.n_keys == 1 else find(index, core.key)
     if number < 0:
         number = find_or_add(index, core.key)
-    row = -1 if number < 0 else append(index, number, first_live(core))
-    if row < 0:
+        if number < 0:
+            core.failed = True
+            return False
+    bucket = bucket_at(index, number)
+    if bucket.size == bucket.capacity and make_room(index, bucket, first_live(core)) < 0:
         core.failed = True
         return False
-    bucket = bucket_at(index, number)
-    bucket.data[row] = position
+    row = bucket.size
+    bucket.size += 1
+    data = bucket.data + row
+    data[0] = position
     if kept.n_registers == 1:
         column = kept.registers[0]
-        bucket.data[bucket.capacity + row] = column.null != NULL and column.null[k]
-        bucket.data[2 * <int64_t>bucket.capacity + row] = column.data[k]
+        data += bucket.capacity
+        data[0] = column.null != NULL and column.null[k]
+        data += bucket.capacity
+        data[0] = column.data[k]
     elif kept.n_registers > 1:
         copy_event(index, bucket, row, kept.registers, kept.n_registers, k)
     return True

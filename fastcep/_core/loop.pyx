@@ -46,13 +46,18 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     cdef int32_t relevant[CHUNK]
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
-    cdef int m, k, r, n_relevant, last = core.n_members - 1
+    cdef int m, k, r, n_relevant
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
         n_relevant = masks(core, bits, relevant, events, base, m)
         if core.failed:
             return stop(core, events, first, base)
         core.relevant += n_relevant
+        if core.factorised:
+            n_relevant = _take_kept(core, bits, relevant, n_relevant, time, position, base)
+            if core.failed:
+                return stop(core, events, first, base + relevant[n_relevant])
+            n_relevant = 0
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
@@ -63,12 +68,6 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 if core.due < core.now:
                     decide(core, core.now, False)
                 expire(&core.starts, core.now, position + base + k, time, position)
-            if core.factorised:
-                if bits[k] >> last:
-                    complete(core, k, position + base + k)
-                if bits[k] & ~(<uint64_t>1 << last):
-                    keep(core, bits[k] & ~(<uint64_t>1 << last), k, position + base + k)
-                part = -1
             while part >= 0:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
@@ -166,6 +165,24 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
             commit(core, j, position)
             if core.failed:
                 return
+
+
+cdef int _take_kept(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const int64_t* time,
+                    int64_t position, Py_ssize_t base) noexcept nogil:
+    """Take the relevant events of a chunk in the factorised store; returns which of them had no room, else ``n``."""
+    cdef int last = core.n_members - 1, k, r
+    cdef uint64_t first_ones = (<uint64_t>1 << last) - 1
+    for r in range(n):
+        k = relevant[r]
+        core.now = time[base + k]
+        expire(&core.starts, core.now, position + base + k, time, position)
+        if bits[k] > first_ones:
+            complete(core, k, position + base + k)
+        if bits[k] & first_ones and not core.failed:
+            keep(core, bits[k] & first_ones, k, position + base + k)
+        if core.failed:
+            return r
+    return n
 
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
