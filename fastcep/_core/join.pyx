@@ -8,7 +8,7 @@ by the whole key, as far as that was not done yet: each event is entered at most
 
 The hashed events say nothing that the stores do not say: they are not part of a state that is stored or moved.
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.factorised cimport (
@@ -43,10 +43,11 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     cdef const int64_t* values = NULL
     cdef const int64_t* own
     cdef int64_t key[MOST_WORDS]
-    cdef int64_t number, nulls = 0, some = 0
+    cdef int64_t number, nulls = 0, some = 0, nothing = 0
     cdef Bucket* found
     cdef int i, row, head, size, at = 0, m
-    if not _read_common(core, back, bucket, first, k, key, &values, &nulls):
+    cdef bint beyond = False
+    if not _read_common(core, back, bucket, first, k, key, &values, &nulls, &beyond):
         return
     number = find(index, key)
     if number < 0:
@@ -61,7 +62,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
         bits = kept_column(bucket, 0) + first
         for i in range(n):
             some |= bits[i if rows == NULL else rows[i]] & nulls
-    if back.compares and size <= COMPARED and rows == NULL and some == 0:
+    if back.compares and size <= COMPARED and rows == NULL and some == 0 and not beyond:
         while at < n and not core.failed:
             m = n - at if (n - at) * <int64_t>size <= ROOM else max(1, ROOM // size)
             _compare(core, step, back, found, positions + at, values + at, m, key[back.n_words - 1])
@@ -73,6 +74,14 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
             continue
         if not back.compares:
             _write(core, step.member, own, end_before(own, 0, size, positions[row]), positions[row])
+        elif beyond:  # by one: with a negative value it is an int64
+            if values[row] >= 0:
+                continue
+            key[back.n_words - 1] = values[row] ^ INT64_MIN
+            if size <= COMPARED:
+                _compare(core, step, back, found, positions + row, &nothing, 1, key[back.n_words - 1])
+            else:
+                _probe(core, step, back, found, positions[row], 0, key)
         elif size <= COMPARED:
             _compare(core, step, back, found, positions + row, values + row, 1, key[back.n_words - 1])
         else:
@@ -82,9 +91,9 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
 
 
 cdef inline bint _read_common(Core* core, const Step* back, const Bucket* bucket, int64_t row, int k, int64_t* key,
-                              const int64_t** values, int64_t* nulls) noexcept nogil:
+                              const int64_t** values, int64_t* nulls, bint* beyond) noexcept nogil:
     """Of each word what is the same for all rows, and the register from ``row`` on that the last one adds, with its null
-    bit. False if what is the same is null, or no int64."""
+    bit. False if what is the same is null, or no int64; but the last word may be ``beyond`` it: 2^63, of -INT64_MIN."""
     cdef const Term* term = back.terms
     cdef wide sum
     cdef int64_t value = 0
@@ -106,8 +115,11 @@ cdef inline bint _read_common(Core* core, const Step* back, const Bucket* bucket
                 sum = sum + value if term.sign > 0 else sum - value
             term += 1
         if not fc_sum_fits(sum):
-            return False
-        key[w] = <int64_t>sum
+            beyond[0] = back.compares and w == back.n_words - 1 and back.sign > 0 and sum > 0
+            if not beyond[0]:
+                return False
+        else:
+            key[w] = <int64_t>sum
     return True
 
 

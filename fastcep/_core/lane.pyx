@@ -85,6 +85,8 @@ cdef class Lane:
     def _shut(self):
         """Let everything go the long way."""
         self.is_open = False
+        self.matchers = self.tried = ()
+        self.n_matchers = self.n_tried = 0
 
     def _open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides,
               tried=(), Py_ssize_t step=0):
@@ -195,8 +197,13 @@ cdef class Lane:
         if self.decides:
             self._decide()
         for i in range(self.n_tried):
-            if (<Matcher>self.tried[i]).has_output():
-                (<Matcher>self.tried[i]).take_output()
+            matcher = <Matcher>self.tried[i]
+            if matcher.has_output():
+                try:
+                    matcher.take_output()
+                except MemoryError:
+                    self._judge(self._position, self.time, self.time, set(), {matcher})
+                    break
         for i in range(self.n_matchers):
             found |= (<Matcher>self.matchers[i]).has_output()
         if (out is not None or (found and not self.is_plain)

@@ -380,6 +380,7 @@ class Engine(Moving):
                 return self._take(batch, complete=complete)
             finally:
                 self._queries.end(self._position, complete=complete)
+                self._shut()
 
     # ----------------------------------------------------------------- views
 

@@ -24,7 +24,7 @@ from fastcep.engine.rounds import match_in_threads
 from fastcep.engine.state.foreign import foreign_events
 from fastcep.engine.stores import check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
-from fastcep.engine.trial import TRIED, Trial, try_stores
+from fastcep.engine.trial import CUT_SHORT, TRIED, Trial, try_stores
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
@@ -214,8 +214,9 @@ class Queries:
         running = Running(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
         running.empty = running.nbytes
         if self._store == "auto" and not plan.rows_only and has_choice(query):
-            if self._untried:
-                running.plan = replace(plan, why=f"the usual one: with {self._untried} no other is tried")
+            untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
+            if untried:
+                running.plan = replace(plan, why=f"the usual one: with {untried} no other is tried")
             else:
                 running.trial = try_stores(plan, link, position)
         return running
@@ -244,6 +245,8 @@ class Queries:
             if store != item.plan.store or item.trial is not None:
                 self._choose(item, replace(plan_for(item.query, store, self._timed_out), why="as in the snapshot"))
                 item.matcher = item.fresh()
+                if item.filters is not None:
+                    item.matcher.share(item.filters)
         self.use(list(self.running), position)
 
     def end_trials(self, why: str) -> None:
@@ -256,7 +259,7 @@ class Queries:
 
     def _choose(self, item: Running, plan: Plan) -> None:
         """End the trial of a query; the plan, and the matcher that it has next, are for the store that was chosen."""
-        item.plan, item.trial, item.nothing = plan, None, None
+        item.plan, item.trial, item.nothing = plan, None, no_matches(plan, item.returns)
         item.fresh = partial(make_matcher, plan, item.link, self.pool)
 
     def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
@@ -364,8 +367,8 @@ class Queries:
             if trial is None:
                 continue
             assert isinstance(rows, Matcher)
-            if number in out or trial.matcher in lost:
-                self._choose(item, replace(item.plan, why="the usual one: the other could not be tried to the end"))
+            if number in out or trial.matcher in lost or trial.matcher.events != rows.events:
+                self._choose(item, replace(item.plan, why=CUT_SHORT))
                 self.trials -= 1
                 continue
             cheaper = trial.judge(rows, position, first_time, time)
@@ -384,7 +387,8 @@ class Queries:
             foreign[key] = foreign_events(key, batch, owned, self._strings)
         for item in self.running:
             assert isinstance(item.plan.key, KeyPlan)
-            item.matcher.ignore(foreign[item.plan.key])
+            for matcher in item.matchers:
+                matcher.ignore(foreign[item.plan.key])
         self.foreign_events += int(np.count_nonzero(np.any(list(foreign.values()), axis=0)))
 
     def _bound(self, item: Running, events: Batch, faults: Faults) -> bool:
@@ -438,8 +442,9 @@ class Queries:
     def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
-        if item.trial is not None:
-            item.trial.forget_output()
+        if item.trial is not None and not item.trial.forget_output():
+            self._choose(item, replace(item.plan, why=CUT_SHORT))
+            self.use(list(self.running), 0)
         if not item.matcher.found:
             return item.nothing
         try:

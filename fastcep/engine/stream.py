@@ -149,9 +149,11 @@ class Stream(Lane):
             self._sequence = int(batch.sequence[-1])
         self._memory.divide(queries, self._shared(len(batch)), position)
         trials = queries.trials
-        queries.match(batch, position, self._faults)
-        if trials != queries.trials:
-            self._choose_way()
+        try:
+            queries.match(batch, position, self._faults)
+        finally:
+            if trials != queries.trials:
+                self._choose_way()
 
     def _watermark(self) -> int | None:
         """The time that no later event is taken from before; None at first."""

@@ -21,10 +21,13 @@ from fastcep.events import EventRing
 from fastcep.plan import Plan, has_choice, make_plan
 from fastcep.query import ast
 
-__all__ = ["TRIED", "Trial", "try_stores"]
+__all__ = ["CUT_SHORT", "TRIED", "Trial", "try_stores"]
 
 #: Events between two looks at the counters.
 TRIED = 1 << 12
+
+#: Why a query has rows whose trial came to no end.
+CUT_SHORT = "the usual one: the other could not be tried to the end"
 
 _MOST_EVENTS = 1 << 17
 _WINDOWS = 2
@@ -61,10 +64,14 @@ class Trial:
         except Exception:
             return False
 
-    def forget_output(self) -> None:
-        """Throw away what was found."""
-        if self.matcher.found:
-            self.matcher.take_output()
+    def forget_output(self) -> bool:
+        """Throw away what was found; False: there is no memory for that, and this cannot go on."""
+        try:
+            if self.matcher.found:
+                self.matcher.take_output()
+        except MemoryError:
+            return False
+        return True
 
     def judge(self, rows: Matcher, position: int, first_time: int, time: int) -> bool | None:
         """Whether the factorised store is the cheaper one; None: not known yet.
@@ -72,10 +79,10 @@ class Trial:
         ``first_time`` and ``time`` are those of the first and the last of the latest events; the last one stands before
         ``position``.
         """
-        if self._first_time is None:
-            self._first_time = first_time
+        if self._first_time is None or not rows.relevant:  # what concerns nobody tells nothing
+            self._begin, self._first_time = position if not rows.relevant else self._begin, first_time
         seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
-        far = max(own, other) >= _FAR * min(own, other)
+        far = max(own, other) > _FAR * min(own, other)
         if seen < TRIED or not (far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS):
             return None
         return own < other

@@ -83,6 +83,17 @@ def test_no_equality_is_lost(conditions: str, line: str) -> None:
         assert len(fc.Engine(query, store=store).process(harness.batch(SCHEMA, harness.stream(SCHEMA, line)))) == 0
 
 
+@pytest.mark.parametrize("many", [1, 300])
+def test_sums_at_the_end_of_int64(many: int) -> None:
+    """-INT64_MIN is none, but less something it is; with as many events as are compared, and as are hashed."""
+    query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE a.k + c.k = b.k WITHIN 1us", SCHEMA)
+    first = " ".join(f"A(k={HUGE - number})@{number}" for number in range(many))
+    line = f"{first} B(k=-1)@400 B(k=3)@401 B(k=-2)@402 C(k={-HUGE - 1})@403"
+    data = harness.batch(SCHEMA, harness.stream(SCHEMA, line))
+    found = [fc.Engine(query, store=store).process(data).to_arrow() for store in ("rows", "factorised")]
+    assert found[0].equals(found[1]) and len(found[0]) == min(2, many)
+
+
 @pytest.mark.parametrize("conditions", ["a.k + c.k = d.v", "a.v < b[i].v", "b[i+1].v >= b[i].v AND b[i].k = a.k"])
 def test_served(conditions: str) -> None:
     """What the docs say is served; the second is not."""

@@ -10,6 +10,7 @@ from typing import Any
 import harness
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,6 +137,37 @@ def test_key_groups_of_another_store_are_refused() -> None:
     assert store_of(other) == ("rows", "key groups were moved while both were tried")
     other.process(events[3_000:])
     assert store_of(other)[0] == "rows"
+
+
+def test_events_of_groups_elsewhere_are_not_counted() -> None:
+    """A query that comes after key groups have gone tries nothing; one that came before has ended its trial."""
+    events = ds1(events=12_000, seed=7)
+    whole, part = (fc.Engine(fc.parse(JOIN, DS1)) for _ in range(2))
+    part.extract(range(40))
+    part.add(fc.parse(JOIN, DS1, name="later"))
+    assert store_of(part, 1) == ("rows", "the usual one: with key groups elsewhere no other is tried")
+    table = whole.process(events).to_arrow()
+    found = part.process(events)
+    here = [number for number, key in enumerate(pick(table, events)) if fc.key_group(key) >= 40]
+    assert found.counts() == {"query": len(here), "later": len(here)}
+
+
+def pick(table: pa.Table, events: pa.Table) -> list[int]:
+    """The ID of each match."""
+    return events["ID"].take(table["a"]).to_pylist()  # type: ignore[no-any-return]
+
+
+def test_what_concerns_nobody_tells_nothing() -> None:
+    """The trial begins with the first event that a variable may bind."""
+    events = ds1(events=9_000, seed=7)
+    others = {"type": ["D"] * 10_000, "ID": [1] * 10_000, "V": [1] * 10_000, "ts": range(10_000)}
+    later = events.set_column(events.schema.get_field_index("ts"), "ts", pc.add(events["ts"], 20_000))
+    for first in (others, {name: values[:1] for name, values in others.items()}):
+        engine = fc.Engine(fc.parse(JOIN, DS1))
+        engine.process(first)
+        assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+        engine.process(later)
+        assert store_of(engine)[0] == "factorised"
 
 
 def test_flush_ends_a_trial() -> None:
