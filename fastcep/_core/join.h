@@ -27,30 +27,26 @@ FC_INLINE int fc_targets(FC_ROWS, const int64_t *own, const int64_t *own_value, 
     return m;
 }
 
-/* Write what is found for `m` targets. Of 64 rows at a time `equal` tells by bits which are wanted; `blocks` is a literal
- * where this is called with one, so that nothing branches on how many there are. Usually none, one or two are: these are
- * written unasked. */
+/* Write what is found for `m` targets. `equal` tells by bits which rows are wanted; `blocks` is a literal where this is
+ * called with one, so that nothing branches on how many there are. Usually none, one or two are: these are written unasked. */
 #define FC_JOIN(name, attributes, equal, lowest)                                                                        \
     FC_INLINE attributes int64_t name(FC_ROWS, FC_TARGETS, int64_t *first, int64_t *second, int blocks) {               \
         int64_t *to = first;                                                                                            \
         for (int i = 0; i < m; i++) {                                                                                   \
-            for (int j = 0; j < (blocks ? 1 : n); j += 64) {                                                            \
-                const int rows = n - j < 64 ? n - j : 64;                                                               \
-                uint64_t bits = equal(pos + j, value + j, rows, blocks ? blocks : (rows + 3) / 4, targets[i], before[i]); \
-                const int count = __builtin_popcountll(bits);                                                           \
-                to[0] = pos[j + lowest(bits)];                                                                          \
-                second[0] = before[i];                                                                                  \
+            uint64_t bits = equal(pos, value, n, blocks, targets[i], before[i]);                                        \
+            const int count = __builtin_popcountll(bits);                                                               \
+            to[0] = pos[lowest(bits)];                                                                                  \
+            second[0] = before[i];                                                                                      \
+            bits &= bits - 1;                                                                                           \
+            to[1] = pos[lowest(bits)];                                                                                  \
+            second[1] = before[i];                                                                                      \
+            for (int c = 2; c < count; c++) {                                                                           \
                 bits &= bits - 1;                                                                                       \
-                to[1] = pos[j + lowest(bits)];                                                                          \
-                second[1] = before[i];                                                                                  \
-                for (int c = 2; c < count; c++) {                                                                       \
-                    bits &= bits - 1;                                                                                   \
-                    to[c] = pos[j + lowest(bits)];                                                                      \
-                    second[c] = before[i];                                                                              \
-                }                                                                                                       \
-                to += count;                                                                                            \
-                second += count;                                                                                        \
+                to[c] = pos[lowest(bits)];                                                                              \
+                second[c] = before[i];                                                                                  \
             }                                                                                                           \
+            to += count;                                                                                                \
+            second += count;                                                                                            \
         }                                                                                                               \
         return to - first;                                                                                              \
     }
@@ -97,13 +93,13 @@ static FC_AVX2 int64_t fc_join_avx2(FC_ROWS, FC_TARGETS, int64_t *first, int64_t
     case 6: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 6);
     case 7: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 7);
     case 8: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 8);
-    default: return fc_join_blocks(pos, value, n, targets, before, m, first, second, 0);
+    default: return fc_join_blocks(pos, value, n, targets, before, m, first, second, (n + 3) / 4);
     }
 }
 #endif
 
-/* Per row of `own` (at most 256: positions, ascending) write each of the `n` rows (positions `pos`, values
- * `value`) that stands before it and has the value base + own_value, or base - own_value: to `first` its position, to
+/* Per row of `own` (at most 256: positions, ascending) write each of the `n` rows (at most 64: positions `pos`,
+ * values `value`) that stands before it and has the value base + own_value, or base - own_value: to `first` its position, to
  * `second` that of the own row. Returns how many there are; a sum that is no int64 equals nothing. Two more may be written
  * to `first` and `second`, and three words behind the rows are read. */
 static inline int64_t fc_join(FC_ROWS, const int64_t *own, const int64_t *own_value, int own_n, int64_t base, int sign,

@@ -29,7 +29,7 @@ cdef extern from *:
     bint __builtin_sub_overflow(int64_t, int64_t, int64_t*) noexcept nogil
 
 cdef enum:
-    COMPARED = 256          # events with which each is compared; looking it up costs about as much
+    COMPARED = 64           # events with which each is compared at most; of more, looking it up costs less
     ROOM = 1024             # for so many matches, or for those of one event, room is made at once
 
 
