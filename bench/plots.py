@@ -1,4 +1,6 @@
-"""Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep; nothing is measured."""
+"""Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep, and hand-written C, fastcep and
+its peers (``results/limit.json``, ``peers.json``) as ``docs/images/limit.svg``; nothing is measured.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +62,31 @@ def draw(name: str, sweep: dict[str, Any], path: Path) -> None:
     canvas.print_figure(str(path), metadata={"Date": None})
 
 
+def draw_limit(limit: dict[str, Any], peers: list[dict[str, Any]], path: Path) -> None:
+    """Draw what the limit queries reach: C and fastcep from one run, the peers from another."""
+    names = list(limit)
+    speeds = {"hand-written C": [limit[name]["limit"] for name in names]}
+    speeds["fastcep"] = [limit[name]["fastcep"] for name in names]
+    others = [row for row in peers if row["asked"] == "all matches" and row["peer"] != "fastcep"]
+    for peer in dict.fromkeys(row["peer"] for row in others):
+        known = {row["query"]: row["million_events_per_cpu_second"] for row in others if row["peer"] == peer}
+        speeds[peer] = [known.get(name, 0.0) for name in names]
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    canvas = FigureCanvasSVG(figure)
+    axes = figure.subplots()
+    width = 0.85 / len(speeds)
+    for at, (who, values) in enumerate(speeds.items()):
+        places = [place + at * width for place in range(len(names))]
+        axes.bar(places, values, width, label=who, color=f"C{at}")
+    axes.set_xticks([place + 0.425 - width / 2 for place in range(len(names))], names)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_ylabel("million events per CPU second")
+    axes.grid(alpha=0.3, axis="y")
+    axes.legend(frameon=False, fontsize="small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+    canvas.print_figure(str(path), metadata={"Date": None})
+
+
 def _has(sweep: dict[str, Any], kind: str) -> bool:
     """Whether something is known of all points of some series; of several series only what is relative is drawn."""
     series = list(sweep["series"].values())
@@ -82,6 +109,8 @@ def main() -> None:
     for name, sweep in json.loads((RESULTS / "sweeps.json").read_text())["sweeps"].items():
         if name in TITLES:
             draw(name, sweep, IMAGES / f"sweep_{name}.svg")
+    limit = json.loads((RESULTS / "limit.json").read_text())["million_events_per_cpu_second"]
+    draw_limit(limit, json.loads((RESULTS / "peers.json").read_text())["rows"], IMAGES / "limit.svg")
 
 
 if __name__ == "__main__":
