@@ -16,8 +16,8 @@ import fastcep as fc
 from bench.c_limit import CLimit
 from bench.queries import COUNTS, QUERIES, SCHEMA, events, store
 
-#: The store that ``auto`` chooses is the figure, as of an engine that runs on; ``auto`` itself, with the trial and the
-#: first call's long way, is told beside it.
+#: The store that ``auto`` chooses is the figure, as of an engine that runs on; ``auto`` itself, with the trial, is told
+#: beside it.
 STORES = ("auto", "rows", "factorised")
 
 

@@ -2,15 +2,15 @@
 """The factorised store: events are kept in buckets, and an event of the last variable walks back through them.
 
 A kept event is a row of one word, its position, with the registers that later steps read. The first variable's event is
-also a *start*, by which time and memory are counted: a kept event is dead when it is before the oldest live start, because no
-match can hold it any more. So the dead rows of a bucket are all before its ``head``, and those that may be chosen before
+also a *start*, by which time and memory are counted: a kept event is dead when it is before the oldest live start,
+because no match can hold it any more. So the dead rows of a bucket are all before its ``head``, and those that may be chosen before
 a given event stand in one range (``_meet``).
 
 The walk chooses an event of each variable in turn, from the last but one to the first, in ascending order; the rows that a
 bucket has for the first variable are matches, and are written in runs (``join``); each variable behind it is written
 when the walk returns. In a Kleene variable the walk is a depth-first search with a stack of its own (``frames``): what
-is before an element is another element or an event of the variable before, whichever comes first in the stream. Matches come in the row store's order, compared by the last event but one, then the one before
-it, and so on (``plan/factorised.py``).
+is before an element is another element or an event of the variable before, whichever comes first in the stream. Matches
+come in the row store's order, compared by the last event but one, then the one before it, and so on (``plan/factorised.py``).
 
 Invariants: nothing is kept while the walk goes on; buckets ascend by position; an event is kept after it was the last
 of matches, so it never meets itself.

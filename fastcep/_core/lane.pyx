@@ -40,7 +40,7 @@ cdef enum:
 cdef class Lane:
     """The compiled side of an engine: where its stream stands, and the short way.
 
-    The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose`` and
+    The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose``,
     ``_decide`` and ``_judge``.
     """
 

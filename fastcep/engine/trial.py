@@ -58,10 +58,10 @@ class Trial:
         self._first_time: int | None = None
 
     def follow(self, events: Batch, ring: EventRing | None, first: int, last: int, shared: bool) -> bool:
-        """Take the events that the rows have taken; False: this cannot go on."""
+        """Take the events that the rows have taken; False: there is no memory for them, and this cannot go on."""
         try:
             return bool(self.matcher.process(events, ring, first, last, shared) == last)
-        except Exception:
+        except MemoryError:
             return False
 
     def forget_output(self) -> bool:
@@ -79,13 +79,18 @@ class Trial:
         ``first_time`` and ``time`` are those of the first and the last of the latest events; the last one stands before
         ``position``.
         """
-        if self._first_time is None or not rows.relevant:  # what concerns nobody tells nothing
-            self._begin, self._first_time = position if not rows.relevant else self._begin, first_time
-        seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
-        far = max(own, other) > _FAR * min(own, other)
-        if seen < TRIED or not (far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS):
+        if not rows.relevant:  # what concerns nobody tells nothing
+            self._begin, self._first_time = position, None
             return None
-        return own < other
+        if self._first_time is None:
+            self._first_time = first_time
+        seen = position - self._begin
+        if seen < TRIED:
+            return None
+        own, other = _cost(self.matcher, "factorised"), _cost(rows, "rows")
+        far = max(own, other) > _FAR * min(own, other)
+        enough = far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS
+        return own < other if enough else None
 
     def told(self, rows: Matcher, position: int) -> str:
         """Why it is the one or the other, for `explain`."""
