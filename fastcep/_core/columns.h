@@ -1,8 +1,7 @@
-/* Loops over whole columns, compiled for wide vectors as well where there may be some. */
+/* Loops over whole columns, compiled for wide vectors as well where there may be some (the checked build runs the others). */
 #ifndef FASTCEP_COLUMNS_H
 #define FASTCEP_COLUMNS_H
 #include <stdint.h>
-#include <string.h>
 #define FC_INLINE static inline __attribute__((always_inline))
 
 FC_INLINE int fc_scale_any(const int64_t *values, int64_t n, int64_t factor, int64_t *to) {
@@ -27,7 +26,7 @@ FC_INLINE void fc_look_up_any(const int32_t *indices, int64_t n, const uint16_t 
         to[i] = known[indices[i]];
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(FASTCEP_DEBUG)
 #include <immintrin.h>
 #define FC_WIDE __attribute__((target("avx2")))
 #define FC_IS_WIDE __builtin_cpu_supports("avx2")

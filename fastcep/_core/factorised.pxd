@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Term
+from fastcep._core.tables cimport Step, Term
 from fastcep._core.vectors cimport Vec, fill, gather, reserve
 
 cdef extern from *:
@@ -24,6 +24,11 @@ cdef enum:                  # kinds of terms
     TERM_ROW
     TERM_OUT
     TERM_CONST
+
+cdef enum:                  # what became of reading a key
+    MISSING
+    READ
+    BEYOND
 
 cdef enum:
     MOST_WORDS = 8          # of the key of a join
@@ -57,6 +62,34 @@ cdef inline bint read_term(const Core* core, const Term* term, const Bucket* buc
         return not core.held_null[term.number]
     value[0] = term.value
     return True
+
+
+cdef inline int read_words(const Core* core, const Step* step, const Bucket* bucket, int64_t row, int k,
+                           int64_t* key) noexcept nogil:
+    """The key under which a step looks, from the source's row, without what a join compares.
+
+    ``MISSING`` if a word is null, or no int64; ``BEYOND`` if the last one is 2^63, which it is of -INT64_MIN.
+    """
+    cdef const Term* term = step.terms
+    cdef wide sum
+    cdef int64_t value = 0
+    cdef int w, t
+    for w in range(step.n_words):
+        if step.n_terms[w] == 1 and term.sign > 0:
+            if not read_term(core, term, bucket, row, k, key + w):
+                return MISSING
+            term += 1
+            continue
+        sum = 0
+        for t in range(step.n_terms[w]):
+            if not read_term(core, term, bucket, row, k, &value):
+                return MISSING
+            sum = sum + value if term.sign > 0 else sum - value
+            term += 1
+        if not fc_sum_fits(sum):
+            return BEYOND if w == step.n_words - 1 and fc_sum_fits(sum - 1) and sum > 0 else MISSING
+        key[w] = <int64_t>sum
+    return READ
 
 
 cdef inline int first_from(const int64_t* positions, int head, int end, int64_t since) noexcept nogil:

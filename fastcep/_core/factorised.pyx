@@ -87,7 +87,7 @@ cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, in
     cdef Bucket* bucket
     cdef const Column* column
     cdef int64_t* data
-    cdef int64_t number, row, key
+    cdef int64_t number, row, key = 0
     if kept.n_keys == 1:
         column = kept.keys[0]
         if column.null != NULL and column.null[k]:
@@ -131,31 +131,6 @@ cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, in
 # ---------------------------------------------------------------------- one step
 
 
-cdef inline bint _read_words(const Core* core, const Step* step, const Bucket* bucket, int64_t row, int k,
-                             int64_t* key) noexcept nogil:
-    """The key under which a step looks, from the source's row; False if a word is null, or no int64."""
-    cdef const Term* term = step.terms
-    cdef wide sum
-    cdef int64_t value = 0
-    cdef int w, t
-    for w in range(step.n_words):
-        if step.n_terms[w] == 1 and term.sign > 0:
-            if not read_term(core, term, bucket, row, k, key + w):
-                return False
-            term += 1
-            continue
-        sum = 0
-        for t in range(step.n_terms[w]):
-            if not read_term(core, term, bucket, row, k, &value):
-                return False
-            sum = sum + value if term.sign > 0 else sum - value
-            term += 1
-        if not fc_sum_fits(sum):
-            return False
-        key[w] = <int64_t>sum
-    return True
-
-
 cdef inline Bucket* _meet(Core* core, const Step* step, const Bucket* source, int64_t row, int k, int64_t before,
                           int* end) noexcept nogil:
     """The events that a step may choose, ``head`` to ``end`` of a bucket, from the source's row; NULL if there is none."""
@@ -164,7 +139,7 @@ cdef inline Bucket* _meet(Core* core, const Step* step, const Bucket* source, in
     cdef const int64_t* data
     cdef int64_t number, since = first_live(core)
     cdef int head, low
-    if not _read_words(core, step, source, row, k, core.key):
+    if read_words(core, step, source, row, k, core.key) != READ:
         return NULL
     if index.n_buckets == 0:
         return NULL

@@ -1,4 +1,5 @@
-/* Which of some rows have a value and stand before a position: four at a time where the machine can. */
+/* Which of some rows have a value and stand before a position: four at a time where the machine can (the checked build
+ * takes them one by one). */
 #ifndef FASTCEP_JOIN_H
 #define FASTCEP_JOIN_H
 #include <stdint.h>
@@ -63,7 +64,7 @@ FC_INLINE uint64_t fc_equal(const int64_t *pos, const int64_t *value, int rows, 
 #define FC_LOWEST(bits) ((bits) ? __builtin_ctzll(bits) : 0)
 FC_JOIN(fc_join_any, , fc_equal, FC_LOWEST)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(FASTCEP_DEBUG)
 #include <immintrin.h>
 #define FC_AVX2 __attribute__((target("avx2,bmi,popcnt")))
 #define FC_LOWEST_BMI(bits) (_tzcnt_u64(bits) & 63)

@@ -12,11 +12,10 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.factorised cimport (
-    MOST_WORDS, TERM_ROW, emit_first, end_before, fc_sum_fits, first_from, first_live, kept_column, read_term,
-    repeat_member, wide,
+    BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
 )
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
-from fastcep._core.tables cimport Step, Term
+from fastcep._core.tables cimport Step
 from fastcep._core.vectors cimport Vec, reserve
 
 cdef extern from "join.h":
@@ -46,8 +45,9 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     cdef int64_t number, nulls = 0, some = 0, nothing = 0
     cdef Bucket* found
     cdef int i, row, head, size, at = 0, m
-    cdef bint beyond = False
-    if not _read_common(core, back, bucket, first, k, key, &values, &nulls, &beyond):
+    cdef int read = read_words(core, back, bucket, first, k, key)
+    cdef bint beyond = read == BEYOND and back.compares and back.sign > 0
+    if read != READ and not beyond:
         return
     number = find(index, key)
     if number < 0:
@@ -58,8 +58,10 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     own = found.data + head
     if size == 0:
         return
-    if nulls:
+    if back.compares:
+        values = kept_column(bucket, 1 + back.compared) + first
         bits = kept_column(bucket, 0) + first
+        nulls = <int64_t>1 << back.compared
         for i in range(n):
             some |= bits[i if rows == NULL else rows[i]] & nulls
     if back.compares and size <= COMPARED and rows == NULL and some == 0 and not beyond:
@@ -88,39 +90,6 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
             _probe(core, step, back, found, positions[row], values[row], key)
         if core.failed:
             return
-
-
-cdef inline bint _read_common(Core* core, const Step* back, const Bucket* bucket, int64_t row, int k, int64_t* key,
-                              const int64_t** values, int64_t* nulls, bint* beyond) noexcept nogil:
-    """Of each word what is the same for all rows, and the register from ``row`` on that the last one adds, with its null
-    bit. False if what is the same is null, or no int64; but the last word may be ``beyond`` it: 2^63, of -INT64_MIN."""
-    cdef const Term* term = back.terms
-    cdef wide sum
-    cdef int64_t value = 0
-    cdef int w, t
-    for w in range(back.n_words):
-        if back.n_terms[w] == 1 and term.kind != TERM_ROW and term.sign > 0:
-            if not read_term(core, term, bucket, row, k, key + w):
-                return False
-            term += 1
-            continue
-        sum = 0
-        for t in range(back.n_terms[w]):
-            if term.kind == TERM_ROW:
-                values[0] = kept_column(bucket, 1 + term.number) + row
-                nulls[0] = <int64_t>1 << term.number
-            elif not read_term(core, term, bucket, row, k, &value):
-                return False
-            else:
-                sum = sum + value if term.sign > 0 else sum - value
-            term += 1
-        if not fc_sum_fits(sum):
-            beyond[0] = back.compares and w == back.n_words - 1 and back.sign > 0 and sum > 0
-            if not beyond[0]:
-                return False
-        else:
-            key[w] = <int64_t>sum
-    return True
 
 
 cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* found, const int64_t* positions,

@@ -167,8 +167,6 @@ cdef class Lane:
         self.time, self.is_timed = events.time[size - 1], True
         if events.sequence != NULL:
             self.sequence, self.is_numbered = events.sequence[size - 1], True
-        for i in range(self.n_tried):
-            (<Matcher>self.tried[i]).bind_ring(self.ring)
         for i in range(self.n_matchers):
             matcher = <Matcher>self.matchers[i]
             try:
@@ -222,7 +220,11 @@ cdef class Lane:
         cdef int i
         for i in range(self.n_tried):
             matcher = <Matcher>self.tried[i]
-            if matcher.take(events, first, last, shared, release) < last:
+            try:
+                matcher.bind_ring(self.ring)
+                if matcher.take(events, first, last, shared, release) < last:
+                    lost.add(matcher)
+            except MemoryError:
                 lost.add(matcher)
         self._judge(events.position + last, events.time[first], events.time[last - 1], out or set(), lost)
         return 0

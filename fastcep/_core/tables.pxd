@@ -171,8 +171,9 @@ cdef struct Step:           # from an event that is chosen to one of another var
     Term* terms              # of all words
     bint same                # see StepPlan
     bint joins               # the first variable is before it, and found for many at once: see join.pyx
-    bint compares            # the last word is no part of the store's key: a register of it is compared,
-    int32_t sign             # and the source's is added to the rest of the word, or taken from it
+    bint compares            # the last word is no part of the store's key but compared with its first register:
+    int32_t compared         # a register of the source's rows, which is not among its terms,
+    int32_t sign             # added to these or taken from them
     bint has_predicate
     Code predicate
 

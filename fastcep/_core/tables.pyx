@@ -334,8 +334,15 @@ cdef class Tables:
         for i, item in enumerate(plan.steps):
             step = self.steps + i
             step.member, step.kept, step.same = item.member, item.kept, item.same
-            step.n_terms = ints([len(word) for word in item.words], &step.n_words)
-            operands = [operand for word in item.words for operand in word]
+            words = [list(word) for word in item.words]
+            step.compares = len(words) > len(plan.kept[item.kept].keys)
+            if step.compares:
+                self.kept[<int>item.kept].compares = True
+                compared = next(operand for operand in words[len(words) - 1] if operand.kind == "row")
+                words[len(words) - 1].remove(compared)
+                step.compared, step.sign = compared.number, compared.sign
+            step.n_terms = ints([len(word) for word in words], &step.n_words)
+            operands = [operand for word in words for operand in word]
             step.terms = <Term*>calloc(max(1, len(operands)), sizeof(Term))
             if step.terms == NULL:
                 raise MemoryError("no memory for the plan")
@@ -348,10 +355,6 @@ cdef class Tables:
                     term.number = number
                 if kind == "event":
                     term.column = self.columns + <int>number
-            step.compares = len(item.words) > len(plan.kept[item.kept].keys)
-            self.kept[<int>item.kept].compares |= step.compares
-            if step.compares:
-                step.sign = next(operand.sign for operand in item.words[len(item.words) - 1] if operand.kind == "row")
             if item.predicate is not None:
                 code_new(&step.predicate, item.predicate, intern)
                 step.has_predicate = True
