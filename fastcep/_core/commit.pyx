@@ -46,6 +46,8 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
             return  # it can only end here, so the event does not advance it
     if core.must_advance and stage.birth[j] >= 0 and not edge.keeps:
         note_advance(core, edge.index, stage.parent[j], stage.birth[j])
+    if core.shed.on and stage.class_[j] < 0 and edge.born:
+        return
     nulls = null_bits(core, state, j)
     for i in range(state.n_indexes):
         info = core.infos + state.indexes[i]
@@ -53,6 +55,8 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
             stored |= insert_staged(core, state, state.indexes[i], j, nulls, told)
     if stored:
         count_row(core, stage.start[j])
+        if core.shed.on:
+            core.shed.born[edge.target * core.shed.stride + stage.class_[j]] += 1
 
 
 cdef inline bint ends(Core* core, const State* state, int64_t j) noexcept nogil:
@@ -112,6 +116,8 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
         to[state.told] = told
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
+    if state.classed >= 0:
+        to[state.classed] = stage.class_[j]
     if state.columns > 0:
         to = column_of(index, bucket, 0) + row
         to[0] = nulls

@@ -7,6 +7,7 @@ from fastcep._core.memory cimport Budget
 from fastcep._core.predicate cimport Code, Input, Machine
 from fastcep._core.pending cimport Pending
 from fastcep._core.seen cimport Seen
+from fastcep._core.shedtables cimport Prices, Shed
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport Starts
 from fastcep._core.store cimport Bucket, Index, Source, column_of
@@ -150,6 +151,14 @@ cdef struct Core:
     uint32_t part_size
     int64_t place            # more than one part: where a window closes, and the position of the event that opened it,
     int64_t opened
+    Shed shed
+    int event_type           # of the event that is matched: its type's number, if events are kept out of windows,
+    int64_t event_position   # and its position
+    Prices prices
+    int64_t before_spent     # when the event came: what operations had cost,
+    int64_t before_visited   # rows visited,
+    int64_t before_yielded   # and what had come of events
+    int64_t* costs           # output: what each event has cost, from the first one that is processed; or NULL
     Vec places               # output: of each decision of an explicit window,
     Vec timed_places         # of each partial match that has timed out in one
 

@@ -19,6 +19,7 @@ from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.predicate cimport CHUNK
 from fastcep._core.remove cimport drop_rowless, replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
+from fastcep._core.shed cimport spent
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
@@ -47,20 +48,26 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
     cdef int m, k, r, n_relevant
+    cdef bint counts = core.shed.on or core.costs != NULL
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
         n_relevant = masks(core, bits, relevant, events, base, m)
+        if core.costs != NULL:
+            for k in range(m):
+                core.costs[base - first + k] += core.prices.event
         if core.failed:
             return stop(core, events, first, base)
         core.relevant += n_relevant
         if core.factorised:
-            n_relevant = _take_kept(core, bits, relevant, n_relevant, time, position, base)
+            n_relevant = _take_kept(core, bits, relevant, n_relevant, events, base, base - first)
             if core.failed:
                 return stop(core, events, first, base + relevant[n_relevant])
             n_relevant = 0
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
+            if counts:
+                begin_count(core, events, base + k)
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
                 part = first_part(core, bits + k, k)
@@ -73,6 +80,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 if not core.is_isolated:
                     break
                 part = next_part(core, part, bits + k, k)
+            if counts:
+                end_count(core, events, base + k, base + k - first)
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
@@ -109,6 +118,26 @@ cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssiz
     core.blind = events.time[events.size - 1]
     core.events += taken - first
     return taken
+
+
+cdef inline void begin_count(Core* core, const Events* events, Py_ssize_t place) noexcept nogil:
+    """Note what has been counted before a relevant event of the batch."""
+    core.event_type, core.event_position = events.types[place], events.position + place
+    core.before_spent = spent(core)
+    core.before_visited = core.rows_visited
+    core.before_yielded = core.rows_created + core.matches + core.shed.n_refused
+
+
+cdef inline void end_count(Core* core, const Events* events, Py_ssize_t place, Py_ssize_t number) noexcept nogil:
+    """Add what the event has cost, which is ``number`` of those that are processed, and what came of its type."""
+    cdef int64_t yielded
+    if core.costs != NULL:
+        core.costs[number] += core.prices.relevant + spent(core) - core.before_spent
+    if core.shed.on:
+        yielded = core.rows_created + core.matches + core.shed.n_refused - core.before_yielded
+        core.shed.seen[events.types[place]] += 1
+        core.shed.tried[events.types[place]] += max(1, core.rows_visited - core.before_visited)
+        core.shed.yielded[events.types[place]] += yielded
 
 
 cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
@@ -167,19 +196,29 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
                 return
 
 
-cdef int _take_kept(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const int64_t* time,
-                    int64_t position, Py_ssize_t base) noexcept nogil:
-    """Take the relevant events of a chunk in the factorised store; returns which of them had no room, else ``n``."""
+cdef int _take_kept(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const Events* events,
+                    Py_ssize_t base, Py_ssize_t place) noexcept nogil:
+    """Take the relevant events of a chunk in the factorised store; returns which of them had no room, else ``n``.
+
+    The chunk begins at event ``base`` of the batch, which is number ``place`` of those that are processed.
+    """
+    cdef const int64_t* time = events.time
+    cdef int64_t position = events.position
+    cdef bint counts = core.shed.on or core.costs != NULL
     cdef int last = core.n_members - 1, k, r
     cdef uint64_t first_ones = (<uint64_t>1 << last) - 1
     for r in range(n):
         k = relevant[r]
         core.now = time[base + k]
+        if counts:
+            begin_count(core, events, base + k)
         expire(&core.starts, core.now, position + base + k, time, position)
         if bits[k] > first_ones:
             complete(core, k, position + base + k)
         if bits[k] & first_ones and not core.failed:
             keep(core, bits[k] & first_ones, k, position + base + k)
+        if counts:
+            end_count(core, events, base + k, place + k)
         if core.failed:
             return r
     return n

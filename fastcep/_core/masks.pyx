@@ -15,6 +15,7 @@ from fastcep._core.core cimport (
 from fastcep._core.parted cimport hash_of, is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.shed cimport admitted
 from fastcep._core.tables cimport Column
 
 
@@ -28,6 +29,8 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
         n = _merged(core, bits, relevant, base, m)
         if core.parts > 1:
             n = _own_keys(core, bits, relevant, n, events, base)
+        if core.shed.events:
+            n = admitted(core, bits, relevant, n, events.types + base, events.position + base)
         if n > 0 or core.partition != NULL:
             _point(core, events, base, m)
     else:
@@ -142,6 +145,8 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
             n += bits[k] != 0
         if core.parts > 1:  # before any condition is evaluated, so that each is once per event
             n = _own_keys(core, bits, relevant, n, events, base)
+    if core.shed.events:
+        n = admitted(core, bits, relevant, n, types, events.position + base)
     for i in range(core.n_members):
         asked = core.local_members[i]
         if asked == 0:

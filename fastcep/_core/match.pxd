@@ -18,6 +18,7 @@ cdef class Matcher:
     cdef bint counts                 # whether their counters are this matcher's
     cdef int64_t nulls, errors       # counters of filters that were used before
     cdef object key_columns          # keeps the array of take_part
+    cdef object keeps                # keeps the arrays of `Shedding`
 
     cdef int _keep_events(self, Tables tables) except -1
     cdef int bind_ring(self, ring) except -1

@@ -13,6 +13,7 @@ from fastcep._core.decide cimport decide
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.remove cimport drop_rowless
+from fastcep._core.shed cimport kept_out
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
 from fastcep._core.store cimport Index, find, index_clear, index_init
 from fastcep._core.tables cimport Edge, Leaf
@@ -162,6 +163,8 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) n
     while number < core.windows.next:
         window = window_at(&core.windows, number)
         able = core.asked & window.able
+        if able and core.shed.in_windows != NULL and kept_out(core, window.position):
+            able = 0
         if able and (able & ~core.able.keyed or _extends(core, window.part, able, k)):
             members[0] = able
             return number if enter(core, window) else -1

@@ -13,6 +13,7 @@ cdef struct Stage:
     int64_t* start
     int64_t* birth           # of the parent; -1 for none
     int64_t* parent          # its bucket, where partial matches may be removed
+    int64_t* class_          # of partial matches, -1 for one whose birth is refused
     int32_t* edge
     int64_t* order           # of the merge
     int64_t* nulls           # scratch: null bits of the registers

@@ -39,6 +39,7 @@ cdef void stage_clear(Stage* stage) noexcept nogil:
     free(stage.start)
     free(stage.birth)
     free(stage.parent)
+    free(stage.class_)
     free(stage.edge)
     free(stage.order)
     free(stage.nulls)
@@ -59,7 +60,7 @@ cdef void stage_rest(Stage* stage, bint wholly) noexcept nogil:
 
 cdef int64_t child_bytes(const Stage* stage) noexcept nogil:
     """Bytes of one child."""
-    return 5 * 8 + 4 + 8 * stage.members + 9 * stage.outputs
+    return 6 * 8 + 4 + 8 * stage.members + 9 * stage.outputs
 
 
 cdef int stage_grow(Stage* stage, int64_t needed) noexcept nogil:
@@ -81,7 +82,8 @@ cdef bint _regrow_all(Stage* stage, int64_t capacity) noexcept nogil:
     cdef int j
     if not (_regrow(<void**>&stage.start, capacity * 8) and _regrow(<void**>&stage.birth, capacity * 8)
             and _regrow(<void**>&stage.edge, capacity * 4) and _regrow(<void**>&stage.order, capacity * 8)
-            and _regrow(<void**>&stage.nulls, capacity * 8) and _regrow(<void**>&stage.parent, capacity * 8)):
+            and _regrow(<void**>&stage.nulls, capacity * 8) and _regrow(<void**>&stage.parent, capacity * 8)
+            and _regrow(<void**>&stage.class_, capacity * 8)):
         return False
     for j in range(stage.members):
         if not _regrow(<void**>(stage.bind + j), capacity * 8):

@@ -53,7 +53,10 @@ cdef struct Edge:
     const Column** start_key    # of the row of a start that is only stored, whose outputs are all columns; or NULL
     bint has_predicate
     bint has_outputs
+    bint has_features
+    bint born                # children are partial matches, whose birth may be refused
     Code predicate
+    Code features            # computes the values by which children are classified
     int32_t n_copies         # outputs that are a register of the row or a column of the event
     int32_t* copy_output
     int32_t* copy_from_row   # 1 register, 0 event column
@@ -83,12 +86,14 @@ cdef struct State:
     int32_t* accept_absent
     int32_t n_at_end
     int32_t* at_end
-    int32_t fixed            # the row's fixed words: start, birth and told (if there), bindings
+    int32_t fixed            # the row's fixed words: start, birth and told (if there), bindings, class (if there)
     int32_t birth            # its place, or -1
     int32_t told             # that of whether it was a match already, or -1
     int32_t bind             # the place of the first binding
     int32_t n_bind           # bindings, but that which its start tells
     int32_t* slots           # of the bindings
+    int32_t n_features       # values by which rows are classified
+    int32_t classed          # the place of the class, or -1
     uint8_t* has             # per slot: whether the rows bind it
     int32_t columns          # the row's columns: null bits of the registers and the registers, if there are any
 

@@ -46,7 +46,7 @@ def tasks_of(plan):
     """The programs of ``plan`` and how the matcher calls each, ``[(program, role)]`` (roles: fastcep.kernels)."""
     tasks = [(program, "column") for program in plan.locals] + [(column.program, "column") for column in plan.columns]
     for edge in plan.edges:
-        tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs")]
+        tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs"), (edge.features, "outputs")]
     tasks += [(check.program, "predicate") for check in (*plan.foralls, *plan.absences)]
     tasks += [(step.predicate, "predicate") for step in plan.steps]
     return [(program, role) for program, role in tasks if program is not None]
@@ -190,7 +190,9 @@ cdef class Tables:
             state.birth = 1 if item.needs_birth or births else -1
             state.told = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
-            state.fixed = state.bind + state.n_bind
+            state.n_features = len(item.features)
+            state.classed = state.bind + state.n_bind if item.features else -1
+            state.fixed = state.bind + state.n_bind + (1 if item.features else 0)
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 
@@ -233,6 +235,10 @@ cdef class Tables:
             if item.outputs is not None:
                 code_new(&edge.outputs, item.outputs, intern)
                 edge.has_outputs = True
+            edge.born = bool(plan.states[item.target].indexes)
+            if item.features is not None:
+                code_new(&edge.features, item.features, intern)
+                edge.has_features = True
             edge.forall = ints(item.forall, &edge.n_forall)
             edge.absent = ints(item.absences, &edge.n_absent)
         self._find_short_ways(plan)
@@ -372,6 +378,7 @@ cdef class Tables:
         for i, edge in enumerate(plan.edges):
             _use(&self.edges[i].predicate, edge.predicate, "predicate", kernels)
             _use(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
+            _use(&self.edges[i].features, edge.features, "outputs", kernels)
         for i, forall in enumerate(plan.foralls):
             _use(&self.foralls[i].program, forall.program, "predicate", kernels)
         for i, step in enumerate(plan.steps):
@@ -418,6 +425,7 @@ cdef class Tables:
         for i in range(self.n_edges if self.edges != NULL else 0):
             code_free(&self.edges[i].predicate)
             code_free(&self.edges[i].outputs)
+            code_free(&self.edges[i].features)
             free(self.edges[i].probe)
             free(self.edges[i].copy_output)
             free(self.edges[i].copy_from_row)

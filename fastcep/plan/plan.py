@@ -181,6 +181,7 @@ class EdgePlan:
     absences: tuple[int, ...]
     key_texts: tuple[tuple[str, str], ...] = ()
     predicate_texts: tuple[str, ...] = ()
+    features: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ class StatePlan:
     needs_birth: bool
     register_texts: tuple[str, ...] = ()
     accept_text: str = ""
+    features: str = ""
 
 
 @dataclass(frozen=True, slots=True)

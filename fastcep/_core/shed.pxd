@@ -1,0 +1,43 @@
+# Load shedding inside the matcher. See shed.pyx.
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.shedtables cimport Shed
+from fastcep._core.store cimport Bucket
+from fastcep._core.tables cimport Edge
+
+
+cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
+cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil
+cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil
+cdef int shed_init(Shed* shed, int n_types, int n_states, int stride, uint64_t seed) noexcept nogil
+cdef void shed_free(Shed* shed) noexcept nogil
+
+
+cdef inline int64_t spent(const Core* core) noexcept nogil:
+    """What the operations so far cost, but those that every event has."""
+    return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created
+            + core.matches * core.prices.match + core.shed.n_refused * core.prices.refused)
+
+
+cdef inline uint64_t mixed(uint64_t word) noexcept nogil:
+    """A hash whose bits are all good (the finaliser of splitmix64)."""
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ULL
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EBULL
+    return word ^ (word >> 31)
+
+
+cdef inline bint falls(uint64_t seed, uint64_t number, int64_t chance) noexcept nogil:
+    """Whether the draw of this number falls below a chance."""
+    return <int64_t>(mixed(seed + number * 0x9E3779B97F4A7C15ULL) >> 32) < chance
+
+
+cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:
+    """Whether the event is not to be matched in the window that the event at ``opened`` has opened."""
+    cdef Shed* shed = &core.shed
+    cdef int64_t place = core.event_position - opened, chance
+    chance = shed.in_windows[core.event_type * shed.bins + min(place // shed.bin, shed.bins - 1)]
+    if chance == 0 or not falls(shed.seed ^ mixed(<uint64_t>opened), <uint64_t>core.event_position, chance):
+        return False
+    shed.n_in_windows += 1
+    return True

@@ -1,0 +1,264 @@
+# cython: language_level=3
+"""Load shedding inside the matcher.
+
+What is dropped is said by tables that the engine's overload control writes between two batches of events; here they are
+only looked up. There are four places, from the cheapest relief to the dearest:
+
+* an *event* is dropped, by a chance per type, before any condition on it is evaluated (``masks``);
+* an event is kept out of one isolated *window*, by a chance per type and place in the window (``parts``);
+* the *birth* of a partial match is refused, by a chance per state and class, before it is stored (``extend``);
+* partial matches are *dropped* while they live, by a chance per cell (state, class, slice of the window's time), in a walk
+  through all rows (`walk_cells`), and their memory given back.
+
+A *class* is looked up in a table by the values that the plan lets every edge compute at a birth (`EdgePlan.features`); a row
+carries its own. Chances are drawn by hashing: events by their position, so that all queries drop the same ones whatever
+the batches are; births by a running number; rows by what they bind. So a run is repeatable for a seed.
+
+Invariant: a dropped row is as one whose window has ended, so that no match appears which would not have been there
+(where a query is monotonic); what is left stays in birth order.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from fastcep._core.core cimport Core, row_inputs
+from fastcep._core.parts cimport enter, leave
+from fastcep._core.predicate cimport CHUNK, run
+from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
+from fastcep._core.starts cimport EVENTS, TIME, Starts
+from fastcep._core.store cimport Bucket, Index, bucket_at, compact
+from fastcep._core.tables cimport Edge, State
+from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at
+
+cdef enum:
+    MOST_SLICES = 64
+
+
+# ---------------------------------------------------------------------- events
+
+cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
+    """Leave only the events that are not dropped among the relevant ones; no member may bind the others."""
+    cdef Shed* shed = &core.shed
+    cdef int i, k, kept = 0
+    cdef int64_t chance
+    cdef bint drops
+    for i in range(n):
+        k = relevant[i]
+        chance = shed.by_type[types[k]]
+        drops = chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance)
+        shed.dropped_events[types[k]] += drops
+        relevant[kept] = k
+        kept += not drops
+        bits[k] &= <uint64_t>drops - 1
+    return kept
+
+
+# ---------------------------------------------------------------------- births
+
+cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil:
+    """Find the classes of the children of ``n`` rows of a bucket (as for ``stage_rows``) and refuse some of them.
+
+    Leaves the rows whose child is not refused, in order, with their classes in ``shed.classes``; returns how many these
+    are. Where the event is used up, or reported, even if no child is stored, all rows stay and the class of a refused
+    child is -1.
+    """
+    cdef Shed* shed = &core.shed
+    cdef State* state = core.states + edge.target
+    cdef const int64_t* chances = shed.refuse + edge.target * shed.stride
+    cdef int64_t* refused = shed.refused + edge.target * shed.stride
+    cdef int i, kept = 0
+    cdef int64_t own
+    cdef bint marks = state.accepting or core.must_advance
+    _classify(core, edge, bucket, first, rows, n, k)
+    if not shed.births:
+        return n
+    for i in range(n):
+        own = shed.classes[i]
+        if chances[own] > 0 and falls(~shed.seed, shed.drawn, chances[own]):
+            shed.n_refused += 1
+            refused[own] += 1
+            own = -1
+        shed.drawn += 1
+        shed.classes[kept] = own
+        if rows != NULL:
+            rows[kept] = rows[i]
+        kept += own >= 0 or marks
+    return kept
+
+
+cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
+                    int k) noexcept nogil:
+    cdef Shed* shed = &core.shed
+    cdef const Classifier* by = shed.classifiers + edge.target
+    cdef int64_t* outputs[MOST_FEATURES]
+    cdef uint8_t* output_nulls[MOST_FEATURES]
+    cdef int64_t at, value
+    cdef int i, f
+    if by.n_features == 0 or not edge.has_features:
+        for i in range(n):
+            shed.classes[i] = 0
+        return
+    for f in range(by.n_features):
+        outputs[f] = shed.values + f * CHUNK
+        output_nulls[f] = shed.nulls + f * CHUNK
+    row_inputs(core, &edge.features, edge.index if bucket != NULL else 0, bucket, first, k)
+    run(core.vm, &edge.features, core.inputs, rows, n, NULL, outputs, output_nulls, 0)
+    for i in range(n):
+        at = 0
+        for f in range(by.n_features):
+            value = outputs[f][i] - by.low[f]
+            if output_nulls[f][i] or <uint64_t>value >= <uint64_t>by.size[f]:
+                shed.classes[i] = by.other
+                break
+            at = at * by.size[f] + value
+        else:
+            shed.classes[i] = by.table[at]
+
+
+# ---------------------------------------------------------------------- partial matches that live
+
+cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil:
+    """Count the live rows of each cell, [state][class][slice], and drop some of them; returns how many were looked at.
+
+    ``chances`` are those of a drop, by cell, or NULL. ``counts`` are of the rows as they were before, and may be NULL.
+    """
+    cdef int64_t number, seen
+    cdef Opened* window
+    if not core.is_isolated:
+        return _walk(core, slices, chances, counts, salt, -1)
+    seen = 0
+    for number in range(core.windows.first, core.windows.next):
+        window = window_at(&core.windows, number)
+        if window.part != NULL and window.part.starts.live > 0 and enter(core, window):
+            seen += _walk(core, slices, chances, counts, salt, number)
+            leave(core, window)
+    return seen
+
+
+cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt, int64_t window) noexcept nogil:
+    """``walk_cells`` over the rows that are entered, of an isolated ``window`` or -1."""
+    cdef Shed* shed = &core.shed
+    cdef int64_t bounds[MOST_SLICES]
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t* row
+    cdef int64_t b, r, cell, own, seen = 0, live_from = core.starts.first
+    cdef int i, s, number, classed
+    cdef bint some
+    for s in range(slices):
+        bounds[s] = _first_of(core, s, slices, window)
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        number = core.infos[i].state
+        classed = core.states[number].classed
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            some = False
+            row = bucket.data + <int64_t>bucket.head * index.fixed
+            for r in range(bucket.head, bucket.size):
+                if row[0] >= live_from:
+                    own = row[classed] if classed >= 0 else 0
+                    s = 0
+                    while s < slices - 1 and row[0] < bounds[s]:
+                        s += 1
+                    cell = (number * shed.stride + own) * slices + s
+                    if counts != NULL:
+                        counts[cell] += 1
+                    seen += 1
+                    if chances != NULL and chances[cell] > 0 and _falls_row(salt, row, index.fixed, chances[cell]):
+                        core.starts.rows[row[0] & core.starts.mask] -= 1
+                        core.starts.live -= 1
+                        shed.dropped[number * shed.stride + own] += 1
+                        row[0] = -1
+                        some = True
+                row += index.fixed
+            if some:
+                compact(index, bucket, core.starts.kept)
+    return seen
+
+
+cdef inline bint _falls_row(uint64_t salt, const int64_t* row, int words, int64_t chance) noexcept nogil:
+    cdef int w
+    if chance >> 32:
+        return True
+    for w in range(words):
+        salt = mixed(salt ^ <uint64_t>row[w])
+    return <int64_t>(salt >> 32) < chance
+
+
+cdef int64_t _first_of(Core* core, int slice, int slices, int64_t window) noexcept nogil:
+    """The oldest start whose slice is at most this one; younger ones have smaller slices."""
+    cdef int64_t low = core.starts.first, high = core.starts.next, middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if _slice_of(core, middle, slices, window) > slice:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window) noexcept nogil:
+    """The slice of the window's time, or events, that has passed since a start; of an explicit one since it opened."""
+    cdef Starts* starts = &core.starts
+    cdef const Opened* opened
+    cdef int64_t slot = start & starts.mask
+    cdef double age, span
+    if starts.kind == TIME:
+        age, span = <double>(core.now - starts.time[slot]), <double>starts.span
+    elif starts.kind == EVENTS:
+        age, span = <double>(core.last - starts.position[slot]), <double>starts.span
+    elif core.windows.first < core.windows.next:
+        opened = window_at(&core.windows, window if window >= 0 else max(starts.window[slot], core.windows.first))
+        span = <double>core.windows.length
+        if core.windows.closing == AFTER_TIME:
+            age = <double>(core.now - opened.time)
+        elif core.windows.closing == AFTER_EVENTS:
+            age = <double>(core.last - opened.position)
+        else:
+            return 0
+    else:
+        return 0
+    if span <= 0 or age <= 0:
+        return 0
+    return <int>min(<double>(slices - 1), age * slices / span)
+
+
+# ---------------------------------------------------------------------- memory
+
+cdef int shed_init(Shed* shed, int n_types, int n_states, int stride, uint64_t seed) noexcept nogil:
+    """Make room for the tables of so many types, states and classes; nothing is dropped yet. -1 without memory."""
+    shed_free(shed)
+    shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
+    shed.n_types, shed.stride = n_types, stride
+    shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
+    shed.refuse = <int64_t*>calloc(4 * n_states * stride + 1, sizeof(int64_t))
+    shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
+    shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
+    shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
+    if (shed.by_type == NULL or shed.refuse == NULL or shed.classifiers == NULL or shed.values == NULL
+            or shed.nulls == NULL):
+        return -1
+    shed.dropped_events = shed.by_type + n_types
+    shed.tried = shed.by_type + 2 * n_types
+    shed.yielded = shed.by_type + 3 * n_types
+    shed.seen = shed.by_type + 4 * n_types
+    shed.born = shed.refuse + n_states * stride
+    shed.refused = shed.refuse + 2 * n_states * stride
+    shed.dropped = shed.refuse + 3 * n_states * stride
+    shed.classes = shed.values + MOST_FEATURES * CHUNK
+    shed.on = True
+    return 0
+
+
+cdef void shed_free(Shed* shed) noexcept nogil:
+    """Give the tables back, all but those of the classifiers, which are Python's."""
+    free(shed.by_type)
+    free(shed.in_windows)
+    free(shed.refuse)
+    free(shed.classifiers)
+    free(shed.values)
+    free(shed.nulls)
+    shed.by_type = shed.in_windows = shed.refuse = shed.values = NULL
+    shed.nulls = NULL
+    shed.classifiers = NULL
+    shed.on = shed.events = shed.births = False

@@ -1,0 +1,190 @@
+# cython: language_level=3
+"""What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+import numpy as np
+
+from fastcep._core.core cimport Core
+from fastcep._core.loop cimport held_bytes
+from fastcep._core.match cimport Matcher
+from fastcep._core.shed cimport shed_init, walk_cells
+from fastcep._core.shedtables cimport MOST_FEATURES, Classifier
+
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
+
+cdef object _copied(const int64_t* values, Py_ssize_t n):
+    cdef int64_t[::1] out = np.empty(n, np.int64)
+    if n > 0:
+        memcpy(&out[0], values, n * sizeof(int64_t))
+    return np.asarray(out)
+
+
+cdef int _write(int64_t* to, values, Py_ssize_t n) except -1:
+    cdef const int64_t[::1] flat = np.ascontiguousarray(values, np.int64).reshape(-1)
+    if flat.shape[0] != n:
+        raise ValueError("counters of load shedding do not fit the query")
+    if n > 0:
+        memcpy(to, &flat[0], n * sizeof(int64_t))
+    return 0
+
+
+cdef class Shedding:
+    """Load shedding of one query.
+
+    Parameters
+    ----------
+    matcher
+        The query's.
+    """
+    cdef Matcher matcher
+    cdef Core* core
+    cdef object classes           # arrays that the matcher reads
+    cdef object costs
+
+    def __cinit__(self, Matcher matcher not None):
+        self.matcher = matcher
+        self.core = &matcher.core
+
+    def begin(self, classes, unsigned long long seed):
+        """Be ready to drop events and partial matches; nothing is dropped yet.
+
+        Parameters
+        ----------
+        classes
+            Per state ``(low, size, table, other)``: by which values of its features (each from ``low`` on so many) a
+            partial match is of which class; the others, and null, are of class ``other``. None: all are of class 0.
+        seed
+            Of what is drawn.
+        """
+        cdef Classifier* by
+        cdef const int64_t[::1] low, size
+        cdef const uint8_t[::1] table
+        cdef int i
+        assert len(classes) == self.core.n_states
+        known = [1 if item is None else max(int(item[2].max()), item[3]) + 1 for item in classes]
+        if shed_init(&self.core.shed, len(self.matcher.plan.type_members), self.core.n_states, max(known, default=1), seed) < 0:
+            raise MemoryError("no memory for load shedding")
+        self.classes = classes
+        self.matcher.keeps = (classes, self.costs)
+        for i, item in enumerate(classes):
+            if item is None:
+                continue
+            low, size, table, other = item
+            by = self.core.shed.classifiers + i
+            assert low.shape[0] == size.shape[0] == self.core.states[i].n_features <= MOST_FEATURES
+            assert table.shape[0] == np.prod(size)
+            by.n_features = low.shape[0]
+            by.low, by.size, by.table = <int64_t*>&low[0], <int64_t*>&size[0], <uint8_t*>&table[0]
+            by.other = other
+
+    @property
+    def stride(self):
+        """Classes of the state that has most: the second size of tables by state and class."""
+        return self.core.shed.stride
+
+    def drop_events(self, const int64_t[::1] chances):
+        """Drop events from now on, by a chance per type in 2^32."""
+        cdef int i
+        assert chances.shape[0] == self.core.shed.n_types
+        self.core.shed.events = False
+        for i in range(self.core.shed.n_types):
+            self.core.shed.by_type[i] = chances[i]
+            self.core.shed.events |= chances[i] > 0
+
+    def drop_in_windows(self, const int64_t[:, ::1] chances, int64_t bin=1):
+        """Keep events out of isolated windows from now on, by a chance per type and place in the window.
+
+        Places are counted in steps of ``bin`` events; what is behind the last is as that. None: keep none out.
+        """
+        cdef Py_ssize_t i, j
+        free(self.core.shed.in_windows)
+        self.core.shed.in_windows = NULL
+        if chances is None:
+            return
+        assert chances.shape[0] == self.core.shed.n_types and chances.shape[1] > 0 and bin > 0
+        self.core.shed.in_windows = <int64_t*>calloc(chances.shape[0] * chances.shape[1], sizeof(int64_t))
+        if self.core.shed.in_windows == NULL:
+            raise MemoryError("no memory for load shedding")
+        self.core.shed.bins, self.core.shed.bin = chances.shape[1], bin
+        for i in range(chances.shape[0]):
+            for j in range(chances.shape[1]):
+                self.core.shed.in_windows[i * chances.shape[1] + j] = chances[i, j]
+
+    def refuse_births(self, const int64_t[:, ::1] chances):
+        """Refuse births of partial matches from now on, by a chance per state and class."""
+        cdef Py_ssize_t i, j
+        assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
+        self.core.shed.births = False
+        for i in range(chances.shape[0]):
+            for j in range(chances.shape[1]):
+                self.core.shed.refuse[i * chances.shape[1] + j] = chances[i, j]
+                self.core.shed.births |= chances[i, j] > 0
+
+    def drop_rows(self, const int64_t[:, :, ::1] chances, unsigned long long salt):
+        """Drop partial matches now, by a chance per state, class and slice; returns how many were looked at.
+
+        ``salt`` is another number at each call, or one and the same would fall each time.
+        """
+        cdef int64_t seen
+        assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
+        with nogil:
+            seen = walk_cells(self.core, <int>chances.shape[2], &chances[0, 0, 0], NULL, salt ^ self.core.shed.seed)
+        FC_CHECK(held_bytes(self.core) == self.core.budget.used)
+        return seen
+
+    def count_rows(self, int slices=1):
+        """How many live partial matches there are by state, class and slice of the window: int64[states, classes, slices]."""
+        cdef int64_t[:, :, ::1] counts = np.zeros((self.core.n_states, self.core.shed.stride, slices), np.int64)
+        if counts.shape[0]:
+            with nogil:
+                walk_cells(self.core, slices, NULL, &counts[0, 0, 0], 0)
+        return np.asarray(counts)
+
+    def meter(self, int64_t[::1] costs, const int64_t[::1] prices):
+        """Add to ``costs`` what each event costs that is processed from now on, the first of each call at its begin.
+
+        ``prices`` are picoseconds per event, relevant event, partial match visited, created, refused, and match.
+        ``costs`` None: no more.
+        """
+        self.costs = costs
+        self.matcher.keeps = (self.classes, costs)
+        self.core.costs = NULL if costs is None else &costs[0]
+        self.core.prices.event, self.core.prices.relevant, self.core.prices.visited = prices[0], prices[1], prices[2]
+        self.core.prices.created, self.core.prices.refused, self.core.prices.match = prices[3], prices[4], prices[5]
+
+    def counted(self):
+        """What load shedding has counted, as arrays.
+
+        ``dropped_events``, ``seen``, ``tried``, ``yielded`` by type, see shedtables.pxd; ``born``, ``refused``,
+        ``dropped`` by state and class.
+        """
+        cdef Py_ssize_t types = self.core.shed.n_types
+        cdef Py_ssize_t cells = self.core.n_states * self.core.shed.stride
+        return {
+            "dropped_events": _copied(self.core.shed.dropped_events, types), "seen": _copied(self.core.shed.seen, types),
+            "tried": _copied(self.core.shed.tried, types), "yielded": _copied(self.core.shed.yielded, types),
+            "born": _copied(self.core.shed.born, cells).reshape(-1, self.core.shed.stride),
+            "refused": _copied(self.core.shed.refused, cells).reshape(-1, self.core.shed.stride),
+            "dropped": _copied(self.core.shed.dropped, cells).reshape(-1, self.core.shed.stride),
+        }
+
+    @property
+    def drawn(self):
+        """What the next births are drawn by, and how many were refused, and events kept out of a window."""
+        return self.core.shed.drawn, self.core.shed.n_refused, self.core.shed.n_in_windows
+
+    def resume(self, counted, drawn):
+        """Go on from what `counted` and `drawn` have told."""
+        _write(self.core.shed.dropped_events, counted["dropped_events"], self.core.shed.n_types)
+        _write(self.core.shed.seen, counted["seen"], self.core.shed.n_types)
+        _write(self.core.shed.tried, counted["tried"], self.core.shed.n_types)
+        _write(self.core.shed.yielded, counted["yielded"], self.core.shed.n_types)
+        cells = self.core.n_states * self.core.shed.stride
+        _write(self.core.shed.born, counted["born"], cells)
+        _write(self.core.shed.refused, counted["refused"], cells)
+        _write(self.core.shed.dropped, counted["dropped"], cells)
+        self.core.shed.drawn, self.core.shed.n_refused, self.core.shed.n_in_windows = drawn

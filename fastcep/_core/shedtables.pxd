@@ -1,0 +1,50 @@
+# What is dropped, as tables; and what operations cost. See shed.pyx.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef enum:
+    MOST_FEATURES = 8        # values by which partial matches of a state are classified
+
+
+cdef struct Classifier:      # of the partial matches of a state
+    int n_features           # 0: all are of class 0
+    int64_t* low             # per feature its smallest value that the table knows, and how many it knows
+    int64_t* size
+    uint8_t* table           # the class of each combination, the last feature's values side by side
+    uint8_t other            # the class if a value is null, or the table does not know it
+
+
+cdef struct Prices:          # picoseconds on the virtual clock
+    int64_t event
+    int64_t relevant
+    int64_t visited
+    int64_t created
+    int64_t refused
+    int64_t match
+
+
+cdef struct Shed:            # chances are counted in 2^32
+    bint on                  # the rest is there
+    uint64_t seed
+    bint events              # some type's events are dropped
+    bint births              # some births are refused
+    int n_types
+    int stride               # classes of the state that has most
+    int64_t* by_type         # chance that an event of the type is dropped
+    int64_t* in_windows      # chance by type and place in an isolated window, or NULL
+    int64_t bins             # of a window,
+    int64_t bin              # each of so many events
+    int64_t* refuse          # chance by state and class that a birth is refused
+    Classifier* classifiers  # per state
+    uint64_t drawn           # chances drawn for births
+    int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
+    uint8_t* nulls
+    int64_t* classes         # scratch: their classes, -1 for one that is refused
+    int64_t n_refused        # counters: births refused
+    int64_t n_in_windows     # events that were kept out of a window
+    int64_t* dropped_events  # per type: dropped although some variable may bind it,
+    int64_t* tried           # bound or tried to: partial matches that were looked at for it, itself as a beginning,
+    int64_t* yielded         # partial matches and matches that came of it,
+    int64_t* seen            # and events that were not dropped
+    int64_t* born            # per state and class: partial matches that were stored,
+    int64_t* refused         # whose birth was refused,
+    int64_t* dropped         # that were dropped while they lived

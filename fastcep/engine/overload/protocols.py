@@ -1,0 +1,239 @@
+"""What the engine's overload control, detectors and shedders tell each other.
+
+The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*: which
+share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*: chances
+with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by looking
+them up (``fastcep._core.shed``), so that between two decisions no Python runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.shedding import Shedding
+from fastcep.plan import Plan
+from fastcep.query import ast
+
+__all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "View"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """How partial matches that have bound some variable last are told apart.
+
+    Attributes
+    ----------
+    features
+        Expressions over the variables bound so far, such as ``"a.V + b.V"``; of integers.
+    low
+        Per feature the smallest value that the table knows.
+    table
+        uint8, a dimension per feature: the class of each combination of values, from ``low`` on.
+    other
+        The class where a value is null or not in the table.
+    """
+
+    features: tuple[str, ...]
+    low: tuple[int, ...]
+    table: npt.NDArray[np.uint8]
+    other: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many classes there are."""
+        return max(int(self.table.max(initial=0)), self.other) + 1
+
+
+class View:
+    """What a shedder sees of one query. Arrays by state are in the order of `Plan.states`, by type in that of the schema.
+
+    Parameters
+    ----------
+    plan
+        The query's.
+    shedding
+        Its matcher's side.
+    slices
+        Into how many slices of time the shedder cuts the window.
+    """
+
+    def __init__(self, plan: Plan, shedding: Shedding, slices: int) -> None:
+        self.plan = plan
+        self.slices = slices
+        self._shedding = shedding
+
+    @cached_property
+    def counted(self) -> Mapping[str, Ints]:
+        """Counters since the begin, see `Shedding.counted`."""
+        return self._shedding.counted()
+
+    @cached_property
+    def live(self) -> Ints:
+        """Live partial matches: int64[states, classes, slices]. Looks at all of them."""
+        return self._shedding.count_rows(self.slices)
+
+    @property
+    def classes(self) -> int:
+        """How many classes the state with most has."""
+        return self._shedding.stride
+
+
+@dataclass(slots=True)
+class Orders:
+    """What is dropped of one query until the next decision; None: nothing. Chances are float64 from 0 to 1.
+
+    Attributes
+    ----------
+    events
+        By type. An event is dropped for all queries that have the same chance, or for those with the larger ones.
+    windows, bin
+        By type and place in an isolated window, in steps of `bin` events.
+    births
+        By state and class: that a partial match is not made.
+    drops
+        By state, class and slice: that a partial match is dropped now.
+    kept
+        The share of the query's matches that are found nevertheless, as the shedder expects.
+    """
+
+    events: Floats | None = None
+    windows: Floats | None = None
+    bin: int = 1
+    births: Floats | None = None
+    drops: Floats | None = None
+    kept: float = 1.0
+
+
+class Shedder(Protocol):
+    """Chooses what is dropped.
+
+    Attributes
+    ----------
+    name
+        Its spelling.
+    seed
+        Of all that is drawn.
+    drops_matches
+        Whether it drops, or refuses, partial matches: then there must be rows of them.
+    in_windows
+        Whether it keeps events out of single windows: then these must be isolated.
+    slices
+        Into how many slices of time it cuts the window.
+    """
+
+    name: str
+    seed: int
+    drops_matches: bool
+    in_windows: bool
+    slices: int
+
+    def check(self, query: ast.Query) -> None:
+        """Refuse a query that it cannot shed for: `ModelError`."""
+        ...
+
+    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        """How partial matches are told apart, by the variable bound last."""
+        ...
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        ...
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them: a snapshot goes on only with the same."""
+        ...
+
+
+@dataclass(slots=True)
+class Load:
+    """What is measured, when a detector is asked. Times are ns.
+
+    Attributes
+    ----------
+    bound
+        The latency bound, if there is one.
+    smoothed
+        The processing latency, by the detector's statistic over the last events.
+    recent
+        Its mean over the events since the last decision.
+    waited
+        How long the last event has waited in the queue.
+    queue
+        How many events wait.
+    arrivals
+        Events that arrive per ns; 0 if nobody knows.
+    partial_matches
+        How many live.
+    memory, memory_limit
+        Bytes.
+    events
+        How many have been taken since the last decision.
+    shedding
+        Whether anything is demanded now.
+    """
+
+    bound: float
+    smoothed: float = 0.0
+    recent: float = 0.0
+    waited: float = 0.0
+    queue: int = 0
+    arrivals: float = 0.0
+    partial_matches: int = 0
+    memory: int = 0
+    memory_limit: int = 0
+    events: int = 0
+    shedding: bool = False
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a detector says.
+
+    Attributes
+    ----------
+    excess
+        How far the load is above (or below: negative) what it should be, as a share of that.
+    utilisation
+        Of a queue: arrivals by what is done in the same time; 1 keeps its length. None without a queue.
+    amount
+        The share of the work to save, if the detector knows it; None: the control finds it.
+    why
+        What is above its limit, for people.
+    """
+
+    excess: float
+    utilisation: float | None = None
+    amount: float | None = None
+    why: str = field(default="")
+
+
+class Detector(Protocol):
+    """Says how far the engine is from its bound.
+
+    Attributes
+    ----------
+    name
+        Its spelling.
+    statistic
+        Of the processing latency that it wants in `Load.smoothed`: ``mean``, ``p95`` or ``p99``.
+    """
+
+    name: str
+    statistic: str
+
+    def read(self, load: Load) -> Reading:
+        """Judge what is measured."""
+        ...
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them."""
+        ...
