@@ -1,0 +1,389 @@
+"""Overload control: measures what the engine does, and lets a shedder drop what is too much.
+
+Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch` says,
+and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come since
+the last decision, the detector judges what was measured since then, the controller makes a demand of that, the shedder
+orders, and the orders go to the matchers as tables.
+
+Invariant: on the virtual clock all of this depends on the events and the seed only, not on how they came in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep._core.shedding import Shedding
+from fastcep.engine.overload.clock import VirtualClock, WallClock
+from fastcep.engine.overload.controller import Controller
+from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.episodes import Episodes
+from fastcep.engine.overload.latency import LatencyMonitor
+from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Shedder, View
+from fastcep.plan import Plan
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+if TYPE_CHECKING:
+    from fastcep.engine.running import Running
+
+__all__ = ["Control"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
+_BY_WINDOW = 8
+_LEAST, _MOST = 32, 1 << 13
+
+#: Share of the time that decisions may take on the wall clock.
+_OVERHEAD = 0.02
+
+
+@dataclass(slots=True, eq=False)
+class _Query:
+    """A query under control, and what it was told last."""
+
+    item: Running
+    matcher: Matcher
+    shedding: Shedding
+    orders: Orders
+
+
+class Control:
+    """Keeps an engine's latency within a bound.
+
+    Parameters
+    ----------
+    clock
+        On which latencies are measured.
+    table
+        What operations cost on the virtual clock.
+    bound
+        The latency bound in ns; None for none.
+    detector, shedder
+        None: latencies are measured and nothing is dropped.
+    every
+        Which events' latencies are recorded: each one, each second …
+
+    Attributes
+    ----------
+    monitor
+        The latencies.
+    waiting
+        Tells how many events wait in front of the engine at a time (ns on its clock), beside those it was given.
+    """
+
+    def __init__(
+        self,
+        clock: WallClock | VirtualClock,
+        table: CostTable,
+        bound: int | None,
+        detector: Detector | None,
+        shedder: Shedder | None,
+        every: int = 1,
+    ) -> None:
+        self.clock, self.table, self.bound = clock, table, bound
+        self.detector, self.shedder = detector, shedder
+        self.monitor = LatencyMonitor(every=every, bound=bound)
+        self.controller = Controller()
+        self.episodes = Episodes()
+        self.waiting: Callable[[int], int] | None = None
+        self.memory: Callable[[], tuple[int, int]] | None = None
+        self._queries: list[_Query] = []
+        self._prices = table.picoseconds()
+        self._costs = np.zeros(_MOST, np.int64)
+        self._arrivals: Ints | None = None
+        self._step = _LEAST if shedder is not None else _MOST
+        self._since, self._spent = 0, 0.0
+        self._first_time: int | None = None
+        self._first_arrival: int | None = None
+        self._decisions = 0
+        self._overhead = 0.0
+        self._decision_ns = 0.0
+        self._began = 0
+
+    # ----------------------------------------------------------------- queries
+
+    def plan_options(self, query: ast.Query) -> dict[str, Any]:
+        """What the plan of a query has to provide: classes, isolated windows."""
+        if self.shedder is None:
+            return {}
+        self.shedder.check(query)
+        options: dict[str, Any] = {"isolated": self.shedder.in_windows and isinstance(query.window, ast.ExplicitWindow)}
+        if self.shedder.drops_matches:
+            options["classes"] = {name: item.features for name, item in self.shedder.classes(query).items()}
+        return options
+
+    def use(self, running: Sequence[Running]) -> None:
+        """Control these queries from now on; those that are controlled already go on as they are."""
+        known = {query.item: query for query in self._queries}
+        self._queries = []
+        for item in running:
+            query = known.get(item)
+            assert isinstance(item.matcher, Matcher)
+            if query is None or query.matcher is not item.matcher:
+                query = _Query(item, item.matcher, Shedding(item.matcher), Orders())
+                if self.shedder is not None:
+                    classes = self.shedder.classes(item.query)
+                    query.shedding.begin(_tables(item.plan, classes), self.shedder.seed)
+                else:
+                    query.shedding.begin([None] * len(item.plan.states), 0)
+            self._queries.append(query)
+        for number, query in enumerate(self._queries):
+            prices = self._prices[:6].copy()
+            prices[0] *= number == 0  # an event comes once, however many queries there are
+            query.shedding.meter(self._costs if isinstance(self.clock, VirtualClock) else None, prices)
+
+    # ------------------------------------------------------------------ events
+
+    def arrive(self, arrivals: Ints | None) -> None:
+        """Say when the events of the next batch arrived (ns on the engine's clock); None: when they are taken."""
+        self._arrivals = arrivals
+
+    def stretch(self, rest: int) -> int:
+        """How many of the ``rest`` events of a batch are to be matched until `taken` is called."""
+        number = max(1, min(rest, self._step - self._since, _MOST))
+        self._costs[:number] = 0
+        self._began = self.clock.now()
+        return number
+
+    def taken(self, times: Ints, first: int, last: int) -> None:
+        """Take into account the events ``first:last`` of a batch, which have just been matched."""
+        arrivals = None if self._arrivals is None else self._arrivals[first:last]
+        number = last - first
+        if isinstance(self.clock, VirtualClock):
+            processing, event = self.clock.run(self._costs[:number], arrivals)
+        else:
+            now = self.clock.now()
+            processing = np.full(number, (now - self._began) / number)
+            event = processing if arrivals is None else (now - arrivals).astype(np.float64)
+        self.monitor.record(processing, event)
+        if self._first_time is None:
+            self._first_time = int(times[first])
+        if arrivals is not None and self._first_arrival is None:
+            self._first_arrival = int(arrivals[0])
+        self._since += number
+        self._spent += float(processing.sum())
+        if self._since >= self._step:
+            self._decide(int(times[last - 1]), last, float(event[-1] - processing[-1]))
+
+    def _decide(self, time: int, place: int, waited: float) -> None:
+        """Judge what was measured since the last decision, and order what is dropped until the next one."""
+        if self.detector is not None and self.shedder is not None:
+            began = perf_counter_ns()
+            reading = self.detector.read(self._load(place, waited))
+            before = self.controller.demand
+            demand = self.controller.update(reading)
+            looked_at = 0
+            if demand > 0 or before > 0:
+                views = [View(query.item.plan, query.shedding, self.shedder.slices) for query in self._queries]
+                orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
+                for query, own in zip(self._queries, orders, strict=True):
+                    looked_at += self._carry_out(query, own)
+            self._note(demand > 0, reading.why)
+            self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
+        self._decisions += 1
+        self._plan_next(time)
+
+    def _load(self, place: int, waited: float) -> Load:
+        assert self.detector is not None
+        now = self.clock.now()
+        load = Load(
+            bound=float(self.bound or 0),
+            smoothed=self.monitor.smoothed(self.detector.statistic),
+            recent=self._spent / self._since,
+            waited=waited,
+            partial_matches=sum(query.matcher.live for query in self._queries),
+            events=self._since,
+            shedding=self.controller.demand > 0,
+        )
+        if self.memory is not None:
+            load.memory, load.memory_limit = self.memory()
+        if self._arrivals is not None:
+            inside = int(np.searchsorted(self._arrivals, now, side="right")) - place
+            load.queue = max(0, inside) + (self.waiting(now) if self.waiting is not None else 0)
+            passed = int(self._arrivals[place - 1]) - (self._first_arrival or 0)
+            load.arrivals = self._since / passed if passed > 0 else 0.0
+        return load
+
+    def _carry_out(self, query: _Query, orders: Orders) -> int:
+        """Tell a matcher; returns how many partial matches were looked at."""
+        shedding, old = query.shedding, query.orders
+        types = len(query.item.plan.type_members)
+        if orders.events is not None or old.events is not None:
+            shedding.drop_events(_chances(orders.events, (types,)))
+        if orders.windows is not None or old.windows is not None:
+            shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
+        if orders.births is not None or old.births is not None:
+            shape = (len(query.item.plan.states), shedding.stride)
+            shedding.refuse_births(_chances(orders.births, shape))
+        query.orders = orders
+        if orders.drops is None or not orders.drops.any():
+            return 0
+        return shedding.drop_rows(_chances(orders.drops), self._decisions + 1)
+
+    def _note(self, sheds: bool, why: str) -> None:
+        kept = [query.orders.kept for query in self._queries]
+        weights = [query.item.query.weight for query in self._queries]
+        matches = sum(query.matcher.matches for query in self._queries)
+        share = float(np.average(kept, weights=weights)) if sum(weights) > 0 else 1.0
+        self.episodes.found(matches, share)
+        if sheds or self.episodes.active:
+            self.episodes.note(self.clock.now(), sheds, why, *self._dropped())
+
+    def _dropped(self) -> tuple[int, int]:
+        counted = [query.shedding.counted() for query in self._queries]
+        events = sum(int(own["dropped_events"].sum()) for own in counted)
+        return events, sum(int(own["refused"].sum() + own["dropped"].sum()) for own in counted)
+
+    def _account(self, elapsed: int, looked_at: int, worked: bool) -> None:
+        """Charge the decision to the clock."""
+        if isinstance(self.clock, VirtualClock):
+            cost = int(self._prices[6]) * looked_at + int(self._prices[7]) * worked
+            self.clock.spend(cost)
+            self._overhead += cost / 1000
+        else:
+            self._decision_ns += (elapsed - self._decision_ns) / 8 if self._decision_ns else elapsed
+            self._overhead += elapsed
+
+    def _plan_next(self, time: int) -> None:
+        """Choose after how many events the next decision is due."""
+        passed = time - (self._first_time if self._first_time is not None else time)
+        windows = [self._events_of(query.item.plan, passed) for query in self._queries]
+        events = min(windows, default=0.0) / _BY_WINDOW
+        if not isinstance(self.clock, VirtualClock) and self._spent > 0:
+            events = max(events, self._decision_ns / (_OVERHEAD * self._spent / self._since))
+        self._step = int(min(max(events, _LEAST), _MOST))
+        self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
+
+    def _events_of(self, plan: Plan, passed: int) -> float:
+        """How many events a window of the query has, by those that came since the last decision."""
+        window = plan.query.window
+        if isinstance(window, ast.CountWindow):
+            return window.events
+        span = 0
+        if isinstance(window, ast.TimeWindow):
+            span = window.nanoseconds
+        elif plan.windows is not None and plan.windows.closing == 1:
+            return plan.windows.length
+        elif plan.windows is not None and plan.windows.closing == 0:
+            span = plan.windows.length
+        return self._since * span / passed if passed > 0 and span > 0 else 1024.0
+
+    # ------------------------------------------------------------------- views
+
+    def end(self) -> None:
+        """The stream has ended."""
+        self.episodes.close(self.clock.now(), *self._dropped())
+
+    def metrics(self) -> dict[str, Any]:
+        """What was measured and dropped, see `Engine.metrics`."""
+        events, partial_matches = self._dropped()
+        return {
+            "clock": "virtual" if isinstance(self.clock, VirtualClock) else "wall",
+            "cost_table": {"name": self.table.name, "hash": self.table.hash},
+            "latency_bound": self.bound,
+            "shedder": None if self.shedder is None else self.shedder.name,
+            "detector": None if self.detector is None else self.detector.name,
+            **self.episodes.metrics(),
+            "demand": self.controller.demand,
+            "decisions": self._decisions,
+            "overhead": self._overhead,
+            "dropped_events": events,
+            "dropped_in_windows": sum(query.shedding.drawn[2] for query in self._queries),
+            "dropped_partial_matches": partial_matches,
+            "processing_latency": self.monitor.summary("processing"),
+            "event_latency": self.monitor.summary("event"),
+            "queries": {query.item.name: _told(query) for query in self._queries},
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot has of it, as JSON has it."""
+        return {
+            "detector": None if self.detector is None else self.detector.spec(),
+            "shedder": None if self.shedder is None else self.shedder.spec(),
+            "memories": {
+                name: one.state() for name, one in (("detector", self.detector), ("shedder", self.shedder))
+                if one is not None
+            },
+            "clock": self.clock.state(),
+            "monitor": self.monitor.state(),
+            "controller": self.controller.state(),
+            "episodes": self.episodes.state(),
+            "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
+                        self._overhead],
+            "queries": [_stored(query) for query in self._queries],
+        }  # fmt: skip
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, with the same queries, detector and shedder."""
+        for name, one in (("detector", self.detector), ("shedder", self.shedder)):
+            if one is not None:
+                one.resume(state["memories"][name])
+        self.clock.resume(state["clock"])
+        self.monitor.resume(state["monitor"])
+        self.controller.resume(state["controller"])
+        self.episodes.resume(state["episodes"])
+        (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
+         self._overhead) = state["numbers"]  # fmt: skip
+        for query, own in zip(self._queries, state["queries"], strict=True):
+            query.shedding.resume({name: np.array(values, np.int64) for name, values in own["counted"].items()},
+                                  own["drawn"])  # fmt: skip
+            arrays = {name: None if own[name] is None else np.array(own[name], np.float64)
+                      for name in ("events", "windows", "births")}  # fmt: skip
+            self._carry_out(query, Orders(**arrays, bin=own["bin"], kept=own["kept"]))
+
+
+def _tables(plan: Plan, classes: dict[str, Classes] | Any) -> list[Any]:
+    """The table of each state's classes, as `Shedding.begin` takes them."""
+    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+    found: list[Any] = []
+    for state in plan.states:
+        own = classes.get(names[state.member]) if state.features else None
+        if own is None:
+            found.append(None)
+            continue
+        size = np.array(own.table.shape, np.int64)
+        found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
+    return found
+
+
+def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
+    """Chances from 0 to 1 as the matcher draws them, in 2^32."""
+    if shares is None:
+        return np.zeros(shape, np.int64)
+    return np.ascontiguousarray(np.rint(np.clip(shares, 0.0, 1.0) * 2.0**32).astype(np.int64))
+
+
+def _told(query: _Query) -> dict[str, Any]:
+    """What was dropped of a query: events by type, births and partial matches by variable and class."""
+    plan, counted = query.item.plan, query.shedding.counted()
+    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+    by_class: dict[str, dict[str, list[int]]] = {}
+    for number, state in enumerate(plan.states):
+        if state.indexes:
+            own = by_class.setdefault(names[state.member], {"born": [], "refused": [], "dropped": []})
+            for what, values in own.items():
+                more = counted[what][number].tolist()
+                values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
+    types = plan.query.schema.type_names
+    return {
+        "kept": query.orders.kept,
+        "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
+        "partial_matches": by_class,
+    }
+
+
+def _stored(query: _Query) -> dict[str, Any]:
+    orders = query.orders
+    tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist()
+              for name in ("events", "windows", "births")}  # fmt: skip
+    counted = {name: values.tolist() for name, values in query.shedding.counted().items()}
+    return {**tables, "bin": orders.bin, "kept": orders.kept, "counted": counted, "drawn": list(query.shedding.drawn)}

@@ -1,0 +1,112 @@
+"""When and why load was shed, told to people: episodes, a line in the log for each, and an estimate of the recall."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+
+__all__ = ["Episodes"]
+
+_LOG = logging.getLogger("fastcep.shedding")
+
+#: Decisions in a row without shedding after which an episode is over: those of about one window.
+_QUIET = 8
+
+
+class Episodes:
+    """Episodes of shedding, one after the other.
+
+    An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall is
+    estimated by weighting each match that was found by the inverse of the chance with which it was kept
+    (Horvitz and Thompson), as the shedder's orders had it over the last window.
+
+    Attributes
+    ----------
+    count
+        How many have begun.
+    active
+        Whether one goes on.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.active = False
+        self._why = ""
+        self._began = 0
+        self._quiet = 0
+        self._before: tuple[int, int] = (0, 0)
+        self._found = 0.0
+        self._expected = 0.0
+        self._matches = 0
+        self._kept: deque[float] = deque([1.0] * _QUIET, _QUIET)
+        self._episode: tuple[float, float] = (0.0, 0.0)
+
+    def found(self, matches: int, kept: float) -> None:
+        """Take into account how many matches there are by now, and the share that is kept from now on."""
+        new = matches - self._matches
+        self._matches = matches
+        self._found += new
+        self._expected += new / max(sum(self._kept) / len(self._kept), 1e-6)
+        self._kept.append(kept)
+
+    @property
+    def recall(self) -> float | None:
+        """The estimated share of the matches that were found; None before the first."""
+        return self._found / self._expected if self._expected else None
+
+    def note(self, now: int, sheds: bool, why: str, events: int, partial_matches: int) -> None:
+        """Take into account a decision at ``now``; the numbers are those dropped since the engine was made."""
+        if sheds:
+            self._quiet = 0
+            if not self.active:
+                self.active, self._why, self._began = True, why, now
+                self._before = events, partial_matches
+                self._episode = self._found, self._expected
+                self.count += 1
+        elif self.active:
+            self._quiet += 1
+            if self._quiet >= _QUIET:
+                self.close(now, events, partial_matches)
+
+    def close(self, now: int, events: int, partial_matches: int) -> None:
+        """End the episode that goes on, if there is one, and log it."""
+        if not self.active:
+            return
+        self.active = False
+        self._quiet = 0
+        found, expected = self._found - self._episode[0], self._expected - self._episode[1]
+        recall = f"{found / expected:.3f}" if expected else "unknown, no match was found"
+        _LOG.warning(
+            "load was shed for %.6g s: %s; dropped %s events and %s partial matches; estimated recall %s",
+            (now - self._began) / 1e9, self._why, f"{events - self._before[0]:,}",
+            f"{partial_matches - self._before[1]:,}", recall,
+        )  # fmt: skip
+
+    def metrics(self) -> dict[str, Any]:
+        """What people see."""
+        recall = self.recall
+        return {
+            "active": self.active,
+            "why": self._why if self.active else "",
+            "since": self._began if self.active else None,
+            "episodes": self.count,
+            "estimated_recall": 1.0 if recall is None else recall,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot has of it."""
+        return {
+            "count": self.count, "active": self.active, "why": self._why, "began": self._began, "quiet": self._quiet,
+            "before": list(self._before), "found": self._found, "expected": self._expected, "matches": self._matches,
+            "kept": list(self._kept), "episode": list(self._episode),
+        }  # fmt: skip
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.count, self.active, self._why = state["count"], state["active"], state["why"]
+        self._began, self._quiet, self._matches = state["began"], state["quiet"], state["matches"]
+        self._found, self._expected = state["found"], state["expected"]
+        self._before = state["before"][0], state["before"][1]
+        self._episode = state["episode"][0], state["episode"][1]
+        self._kept = deque(state["kept"], _QUIET)
