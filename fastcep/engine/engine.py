@@ -64,6 +64,12 @@ class Engine(Moving):
         query allows it (:meth:`explain` tells why not); ``auto``: both are tried on the first events, where the query
         has the choice, and the cheaper one goes on. The matches are the same. Engines that exchange key groups need the
         same store.
+    index
+        By which equalities of WHERE rows are found: ``full``, all, computed ones too (``a.v + b.v = c.v``); ``key``,
+        those between attributes as they are (``a.id = b.id``); ``off``, none. The others are tested row by row. The
+        matches are the same. But for ``full`` partial matches are rows; ``off`` leaves no key to divide the state by.
+        Contiguity, and events of negated variables, are found by keys in any case. A partial match whose key is null
+        joins nothing, so it is stored (and times out) only where that is no key.
     threads
         How many threads match, the calling one included: each has some keys of every keyed query, and of the other
         queries some. Matches and their order are those of one thread.
@@ -96,6 +102,7 @@ class Engine(Moving):
         timed_out: bool = False,
         timed_out_limit: int = 1_000_000,
         store: str = "auto",
+        index: str = "full",
         threads: int = 1,
     ) -> None:
         built = built_queries(queries, attributes)
@@ -103,7 +110,7 @@ class Engine(Moving):
             warn_unbounded(query)
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
         memory = MemoryLimit(memory_limit, on_memory_limit)
-        super().__init__(built, attributes, reorder, memory, timed_out, store, make_pool(threads))
+        super().__init__(built, attributes, reorder, memory, timed_out, store, index, make_pool(threads))
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
         self._options = {
             "attributes": attributes,
@@ -115,6 +122,7 @@ class Engine(Moving):
             "timed_out": timed_out,
             "timed_out_limit": timed_out_limit,
             "store": store,
+            "index": index,
         }
 
     # ----------------------------------------------------------------- input

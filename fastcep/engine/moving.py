@@ -31,7 +31,7 @@ _NEEDED = {"identity", "text", "options", "groups", "position", "time", "sequenc
 
 _ALL = frozenset(range(GROUPS))
 #: Options in which engines that exchange key groups must agree; limits may differ.
-_ALIKE = ("attributes", "allowed_lateness", "timed_out")
+_ALIKE = ("attributes", "allowed_lateness", "timed_out", "index")
 
 
 class Moving(Stream):

@@ -22,7 +22,7 @@ from fastcep.engine.pool import Pool
 from fastcep.engine.returns import Returns
 from fastcep.engine.rounds import match_in_threads
 from fastcep.engine.state.foreign import foreign_events
-from fastcep.engine.stores import check_store, plan_for
+from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.trial import CUT_SHORT, TRIED, Trial, try_stores
 from fastcep.engine.windows import WindowBounds
@@ -130,6 +130,8 @@ class Queries:
         Whether partial matches that time out are told.
     store
         ``auto``, ``rows`` or ``factorised``.
+    index
+        By which equalities rows are found: ``full``, ``key`` or ``off``.
     limited
         Whether memory is limited.
     pool
@@ -163,10 +165,11 @@ class Queries:
         numbered: bool,
         timed_out: bool,
         store: str = "auto",
+        index: str = "full",
         limited: bool = False,
         pool: Pool | None = None,
     ) -> None:
-        self._store = check_store(store)
+        self._store, self._index = check_store(store), check_index(index)
         self._untried = "threads" if pool is not None else "a memory limit" if limited else ""
         self.pool = pool
         self.running: tuple[Running, ...] = ()
@@ -206,7 +209,7 @@ class Queries:
         """Make a query ready to run from ``position`` on; nothing is changed."""
         link = Linker(self._strings)
         link.prepare(query)
-        plan = plan_for(query, self._store, self._timed_out)
+        plan = plan_for(query, self._store, self._timed_out, self._index)
         timed = TimedOut(plan) if self._timed_out else None
         fresh = partial(make_matcher, plan, link, self.pool)
         matcher = fresh()
@@ -243,7 +246,8 @@ class Queries:
         """Let queries without state have these stores, and try no other."""
         for item, store in zip(self.running, stores, strict=True):
             if store != item.plan.store or item.trial is not None:
-                self._choose(item, replace(plan_for(item.query, store, self._timed_out), why="as in the snapshot"))
+                plan = plan_for(item.query, store, self._timed_out, self._index)
+                self._choose(item, replace(plan, why="as in the snapshot"))
                 item.matcher = item.fresh()
                 if item.filters is not None:
                     item.matcher.share(item.filters)

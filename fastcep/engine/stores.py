@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fastcep.errors import ValidationError
-from fastcep.plan import Plan, make_plan
+from fastcep.plan import INDEXES, Plan, make_plan
 from fastcep.query import ast
 
-__all__ = ["STORES", "check_store", "plan_for"]
+__all__ = ["STORES", "check_index", "check_store", "plan_for"]
 
 STORES = ("auto", "rows", "factorised")
 
@@ -18,15 +18,22 @@ def check_store(store: str) -> str:
     return store
 
 
-def plan_for(query: ast.Query, store: str, timed_out: bool) -> Plan:
-    """Plan a query for a store.
+def check_index(index: str) -> str:
+    """Check by what a user wants rows to be found."""
+    if index not in INDEXES:
+        raise ValidationError(f"index={index!r}: expected one of {', '.join(map(repr, INDEXES))}")
+    return index
+
+
+def plan_for(query: ast.Query, store: str, timed_out: bool, index: str = "full") -> Plan:
+    """Plan a query for a store, with these words in the keys of its indexes.
 
     Raises
     ------
     ValidationError
         If it has to be rows and the factorised store was asked for.
     """
-    plan = make_plan(query, timed_out, store)
+    plan = make_plan(query, timed_out, store, index)
     if store == "factorised" and plan.rows_only:
         raise ValidationError(
             f"query {query.name!r} cannot have store='factorised': {plan.rows_only}; leave it to store='auto'"

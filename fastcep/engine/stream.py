@@ -49,6 +49,8 @@ class Stream(Lane):
         Whether partial matches that have timed out are given out.
     store
         How partial matches are held.
+    index
+        By which equalities rows are found.
     pool
         Threads that share the work; None: there is only the calling one.
     """
@@ -61,6 +63,7 @@ class Stream(Lane):
         memory: MemoryLimit,
         timed_out: bool,
         store: str,
+        index: str,
         pool: Pool | None = None,
     ) -> None:
         self._schema: Schema = queries[0].schema
@@ -71,8 +74,8 @@ class Stream(Lane):
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
         self._queries = Queries(
-            self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, pool=pool,
-            limited=memory.bytes is not None,
+            self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, index=index,
+            pool=pool, limited=memory.bytes is not None,
         )  # fmt: skip
         self._unused = UnusedStrings(self._strings, self._schema)
         self._many = self._unused.limit

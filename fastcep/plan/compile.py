@@ -10,7 +10,8 @@ from fastcep.plan.bytecode import Compiler
 from fastcep.plan.checks import Checks
 from fastcep.plan.contiguity import cut_off, neighbours
 from fastcep.plan.factorised import Factorised, factorise, has_choice
-from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, equality, leaves, only, transform
+from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, leaves, only, transform
+from fastcep.plan.joins import EdgeWork, join, share_keys
 from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
 from fastcep.plan.placement import Placer, removes_rows
@@ -23,15 +24,6 @@ from fastcep.query import ast
 
 #: A row keeps the nulls of its registers in one word.
 MAX_VALUES = 64
-
-
-@dataclass(slots=True)
-class _EdgeWork:
-    keys: list[tuple[Op, Op]] = field(default_factory=list)
-    equalities: dict[tuple[Op, Op], Op] = field(default_factory=dict)
-    residual: list[Op] = field(default_factory=list)
-    replace: dict[Op, Op] = field(default_factory=dict)
-    index: int = -1
 
 
 @dataclass(slots=True)
@@ -52,26 +44,31 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(query: ast.Query, timed_out: bool = False, store: str = "auto") -> Plan:
+def make_plan(query: ast.Query, timed_out: bool = False, store: str = "auto", index: str = "full") -> Plan:
     """Plan ``query`` (see the module's docstring).
 
     ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
     it is possible, else it is rows; an engine may change ``auto`` (see `has_choice`).
+
+    ``index``: which equalities the indexes of rows find them by, one of `joins.INDEXES`: all (``full``), those between
+    plain attributes (``key``) or none (``off``); the others are tested row by row. Contiguity always stays in the keys,
+    and events of negated variables are always found by theirs. But for ``full`` it is rows.
     """
-    return _Planner(query, timed_out).plan(store)
+    return _Planner(query, timed_out, index).plan(store)
 
 
 class _Planner:
-    def __init__(self, query: ast.Query, timed_out: bool) -> None:
+    def __init__(self, query: ast.Query, timed_out: bool, index: str) -> None:
         self.query = query
         self.timed_out = timed_out
+        self.index = index
         placer = Placer(query, timed_out)
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
         self.translate = placer.translate
         self.columns = Columns(query)
-        self.edges: dict[Edge, _EdgeWork] = {}
+        self.edges: dict[Edge, EdgeWork] = {}
         self.states = [_StateWork() for _ in self.places.states]
         self.indexes: list[_IndexWork] = []
         self.checks = Checks(query, self.places, self.placement, place_negations(placer))
@@ -81,6 +78,8 @@ class _Planner:
         parts = factorise(self.query, self.places, self.translate, columns)
         if self.timed_out and isinstance(parts, Factorised):
             parts = "partial matches that time out are told"
+        if self.index != "full" and isinstance(parts, Factorised):
+            parts = f"with index={self.index!r} partial matches are rows"
         if isinstance(parts, str):
             return self._rows(rows_only=parts)
         if store == "factorised":
@@ -117,10 +116,9 @@ class _Planner:
     def _rows(self, rows_only: str = "", why: str = "") -> Plan:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
-        for edge in self.places.edges:
-            self._split(edge)
-        if removes_rows(query):
-            self._share_keys()
+        self.edges = {edge: join(place.on_edge.get(edge, []), edge, self.index) for edge in self.places.edges}
+        for state in range(len(self.states) if removes_rows(query) else 0):
+            share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.places.edges:
             self._choose_index(edge)
         accept = {number: all_of(place.on_accept.get(number, []))
@@ -174,41 +172,10 @@ class _Planner:
             steps=(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
+            index=self.index,
         )
 
     # ------------------------------------------------------------ conditions
-
-    def _split(self, edge: Edge) -> None:
-        """Divide the edge's conditions into key equalities and the residual predicate."""
-        work = self.edges[edge] = _EdgeWork()
-        for condition in self.placement.on_edge.get(edge, []):
-            expr = step(condition, edge)
-            if expr == TRUE:
-                continue
-            pair = equality(expr, "event")
-            if pair is None:
-                work.residual.append(expr)
-                continue
-            if pair not in work.keys:
-                work.keys.append(pair)
-                work.equalities[pair] = expr
-            if pair[0].dtype == pair[1].dtype != "f":
-                work.replace.setdefault(*pair)
-        work.keys.sort(key=repr)
-
-    def _share_keys(self) -> None:
-        """Leave in the keys only what all edges of a state ask for, so that a row stands in one index."""
-        for state in range(len(self.states)):
-            works = [self.edges[edge] for edge in self.places.edges if edge.source == state]
-            shared = set.intersection(*({row for row, _ in work.keys} for work in works)) if works else set()
-            for work in works:
-                kept: dict[Op, tuple[Op, Op]] = {}
-                for pair in work.keys:
-                    if pair[0] not in shared or pair[0] in kept:
-                        work.residual.append(work.equalities[pair])
-                    else:
-                        kept[pair[0]] = pair
-                work.keys = sorted(kept.values(), key=lambda pair: repr(pair[0]))
 
     def _choose_index(self, edge: Edge) -> None:
         if edge.source == START:
@@ -371,7 +338,9 @@ class _Planner:
                  for number in range(len(self.indexes))]  # fmt: skip
         waiting = {state: self.checks.key_words(state, work.outputs) for state, work in enumerate(self.states)
                    if self.checks.absent_at_end.get(state)}  # fmt: skip
-        return find_key(self.query, self.places, self.translate, KeyWords(joins, self.checks.stores, waiting))
+        lacking = "index='off' keeps no keys to cut the state by" if self.index == "off" else ""
+        words = KeyWords(joins, self.checks.stores, waiting, lacking=lacking)
+        return find_key(self.query, self.places, self.translate, words)
 
     def _needs_birth(self, state: int) -> bool:
         """Whether rows are merged with those of other states, or an event could meet a row it made itself."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fastcep.plan.automaton import Automaton
 from fastcep.plan.ir import Op
+from fastcep.plan.joins import OF_ONE
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
@@ -20,8 +21,6 @@ __all__ = ["KeyWords", "find_key"]
 
 Pair = tuple[Op, Op]
 Attributes = tuple[str, ...]  # per variable, negated ones too
-#: Quantities (:mod:`fastcep.plan.rewrite`) that are the attribute of an event.
-_OF_ONE = ("first", "last", "at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,15 @@ class KeyWords:
         Per state whose matches wait the equalities of the checks at their end, each behind the output that holds it.
     kept
         Per store of kept events its member and its keys.
+    lacking
+        Why indexes may lack the words of a key; empty if they lack none that the query has.
     """
 
     indexes: Sequence[Sequence[Sequence[Pair]]]
     negations: Sequence[tuple[int, Sequence[Op]]]
     waiting: Mapping[int, Sequence[tuple[int, Op, Op]]]
     kept: Sequence[tuple[int, Sequence[Op]]] = ()
+    lacking: str = ""
 
 
 def find_key(query: ast.Query, places: Automaton, translate: Translator, words: KeyWords) -> KeyPlan | str:
@@ -78,7 +80,7 @@ def _place(
         inner = value.args[0] if value.name == "key_f" else value
         if inner.name == "q":
             kind, member, _, name = inner.data
-            return {name} == set(attributes) if kind == "part" else kind in _OF_ONE and name == attributes[member]
+            return {name} == set(attributes) if kind == "part" else kind in OF_ONE and name == attributes[member]
         return inner.name in ("event", "neg") and inner.data[1] == attributes[inner.data[0]]
 
     def joint(pairs: Sequence[Pair]) -> set[int]:
@@ -94,7 +96,8 @@ def _place(
     waiting = {state: next((output for output, *pair in pairs if all(map(is_key, pair))), -1)
                for state, pairs in words.waiting.items()}  # fmt: skip
     if -1 in (*indexes, *negations, *waiting.values()):
-        return f"not every step joins by {_named(attributes)}"
+        told = words.lacking if -1 in indexes else ""
+        return told or f"not every step joins by {_named(attributes)}"
     return KeyPlan(
         attributes=attributes,
         dtype=dtypes.pop(),

@@ -299,6 +299,8 @@ class Plan:
         The parts; edges are ordered by member, then source (START first).
     ring_columns
         Physical columns (and -1, -2, -3) that must stay in the event ring.
+    index
+        Which equalities are words of keys, see `fastcep.plan.joins.INDEXES`.
     """
 
     query: ast.Query
@@ -336,3 +338,4 @@ class Plan:
     steps: tuple[StepPlan, ...]
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()
+    index: str = "full"

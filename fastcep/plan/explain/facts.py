@@ -48,7 +48,7 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
         },
         "key": _key(plan),
         **_threads(plan, threads),
-        "store": {"kind": plan.store, "why": plan.why},
+        "store": {"kind": plan.store, "why": plan.why, **({} if plan.index == "full" else {"index": plan.index})},
         "predicates": _PREDICATES,
         "ring": _ring(plan, more),
         "per_event": [

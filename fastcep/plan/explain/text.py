@@ -22,6 +22,7 @@ _STORES = {
     "rows": "rows, one contiguous bucket per key",
     "factorised": "factorised, events are kept and matches enumerated when the last one comes",
 }
+_INDEXES = {"full": "", "key": "; keys of plain attributes only", "off": "; no keys but those of contiguity"}
 
 
 def text(facts: dict[str, Any]) -> str:
@@ -47,7 +48,7 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("strategy", strategy_text(facts)),
         ("key", _key_text(facts["key"])),
         *([("threads", _threads_text(facts))] if "threads" in facts else []),
-        ("store", f"{_STORES[store['kind']]} ({store['why']})"),
+        ("store", f"{_STORES[store['kind']]} ({store['why']}){_INDEXES[store.get('index', 'full')]}"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),
     ]
     out += [("event ring", f"{entry['column']}: {'; '.join(entry['why'])}") for entry in facts["ring"]]
