@@ -15,16 +15,20 @@ class Faults:
     ----------
     limit
         Bytes that the engine may hold, or None.
+    sheds
+        Whether partial matches may go for the limit's sake without an error.
     """
 
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None, sheds: bool = False) -> None:
+        self._limit, self._sheds = limit, sheds
         self._over: list[OverLimit] = []
         self._failed: dict[str, Exception] = {}
         self._out_of_memory = False
 
     def gave_up(self, query: str, event: int, dropped: int, *, limited: bool) -> None:
         """Note that a query gave way at an event: for the limit (``limited``), or because the machine has no more."""
+        if limited and self._sheds:
+            return  # `dropped_partial_matches` counts them
         self._out_of_memory |= not limited
         self._over.append(OverLimit(query, event, dropped))
 

@@ -27,12 +27,14 @@ class MemoryLimit:
     limit
         Bytes, or text such as ``"512MiB"``; None for no limit.
     on_limit
-        ``"raise"``.
+        ``raise`` an error when a query gives way, or ``shed``: then that is counted and no error.
 
     Attributes
     ----------
     bytes
         The limit.
+    sheds
+        Whether load is shed to stay below it.
     faults
         Where it is noted who gave way.
 
@@ -47,10 +49,12 @@ class MemoryLimit:
             self.bytes = None if limit is None else parse_size(limit)
         except ValidationError as error:
             raise ValidationError(f"memory_limit: {error}") from None
-        if on_limit != "raise":
-            later = "; shedding comes in a later version" if on_limit == "shed" else ""
-            raise ValidationError(f'on_memory_limit={on_limit!r}: expected "raise"{later}')
-        self.faults = Faults(self.bytes)
+        if on_limit not in ("raise", "shed"):
+            raise ValidationError(f"on_memory_limit={on_limit!r}: expected 'raise' or 'shed'")
+        if on_limit == "shed" and self.bytes is None:
+            raise ValidationError("on_memory_limit='shed' needs memory_limit='…'")
+        self.sheds = on_limit == "shed"
+        self.faults = Faults(self.bytes, self.sheds)
         self._limit = limit
         self._empty = 0
 

@@ -17,6 +17,7 @@ from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
+from fastcep.engine.overload.control import Control
 from fastcep.engine.parted import Matching, make_matcher
 from fastcep.engine.pool import Pool
 from fastcep.engine.returns import Returns
@@ -136,6 +137,8 @@ class Queries:
         Whether memory is limited.
     pool
         Threads that share the work; None: there is only the calling one.
+    control
+        Keeps latency and memory within bounds; None: nothing does.
 
     Attributes
     ----------
@@ -168,9 +171,12 @@ class Queries:
         index: str = "full",
         limited: bool = False,
         pool: Pool | None = None,
+        control: Control | None = None,
     ) -> None:
+        self.control = control
         self._store, self._index = check_store(store), check_index(index)
         self._untried = "threads" if pool is not None else "a memory limit" if limited else ""
+        self._untried = "a latency bound" if control is not None else self._untried
         self.pool = pool
         self.running: tuple[Running, ...] = ()
         self.ring: EventRing | None = None
@@ -209,7 +215,7 @@ class Queries:
         """Make a query ready to run from ``position`` on; nothing is changed."""
         link = Linker(self._strings)
         link.prepare(query)
-        plan = plan_for(query, self._store, self._timed_out, self._index)
+        plan = self._plan(query, self._store)
         timed = TimedOut(plan) if self._timed_out else None
         fresh = partial(make_matcher, plan, link, self.pool)
         matcher = fresh()
@@ -223,6 +229,10 @@ class Queries:
             else:
                 running.trial = try_stores(plan, link, position)
         return running
+
+    def _plan(self, query: ast.Query, store: str) -> Plan:
+        more = {} if self.control is None else self.control.plan_options(query)
+        return plan_for(query, store, self._timed_out, self._index, **more)
 
     def use(self, running: Sequence[Running], position: int) -> None:
         """Run these from now on, at ``position``; those that are there already go on as they are."""
@@ -240,13 +250,15 @@ class Queries:
         self.layout = Layout(self.nothings)
         self.defers = any(item.defers for item in running)
         self.trials = sum(item.trial is not None for item in running)
+        if self.control is not None:
+            self.control.use(self.running)
         self._run_kernels(running)
 
     def settle(self, stores: Sequence[str], position: int) -> None:
         """Let queries without state have these stores, and try no other."""
         for item, store in zip(self.running, stores, strict=True):
             if store != item.plan.store or item.trial is not None:
-                plan = plan_for(item.query, store, self._timed_out, self._index)
+                plan = self._plan(item.query, store)
                 self._choose(item, replace(plan, why="as in the snapshot"))
                 item.matcher = item.fresh()
                 if item.filters is not None:
@@ -278,6 +290,8 @@ class Queries:
                 item.matcher = matcher
             matcher.ignore(None)
         self.owned = owned
+        if new and self.control is not None:
+            self.control.use(self.running)
         if new:
             self._run_kernels(self.running)
 
@@ -342,6 +356,8 @@ class Queries:
             return
         for first, last, shared in self.slices(events):
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]
+            if self.control is not None:
+                self.control.taken(batch.time, first, last)
             if self.trials:
                 lost = {
                     item.trial.matcher for item in going
@@ -356,6 +372,8 @@ class Queries:
         count, first, alone = len(events.source), 0, len(self.running) == 1
         while first < count:
             last = min(first + (TRIED if self.trials else count if alone else _SLICE), count)
+            if self.control is not None:
+                last = first + self.control.stretch(last - first)
             yield first, last, not alone and self._filters.run(events, first, last)
             first = last
 

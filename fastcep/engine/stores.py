@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastcep.errors import ValidationError
 from fastcep.plan import INDEXES, Plan, make_plan
 from fastcep.query import ast
@@ -25,15 +27,15 @@ def check_index(index: str) -> str:
     return index
 
 
-def plan_for(query: ast.Query, store: str, timed_out: bool, index: str = "full") -> Plan:
-    """Plan a query for a store, with these words in the keys of its indexes.
+def plan_for(query: ast.Query, store: str, timed_out: bool, index: str = "full", **more: Any) -> Plan:
+    """Plan a query for a store, with these words in the keys of its indexes; ``more`` as for `make_plan`.
 
     Raises
     ------
     ValidationError
         If it has to be rows and the factorised store was asked for.
     """
-    plan = make_plan(query, timed_out, store, index)
+    plan = make_plan(query, timed_out, store, index, **more)
     if store == "factorised" and plan.rows_only:
         raise ValidationError(
             f"query {query.name!r} cannot have store='factorised': {plan.rows_only}; leave it to store='auto'"

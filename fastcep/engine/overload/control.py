@@ -10,7 +10,7 @@ Invariant: on the virtual clock all of this depends on the events and the seed o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -67,8 +67,8 @@ class Control:
         What operations cost on the virtual clock.
     bound
         The latency bound in ns; None for none.
-    detector, shedder
-        None: latencies are measured and nothing is dropped.
+    detectors, shedder
+        None: latencies are measured and nothing is dropped. Of several detectors the one that demands most counts.
     every
         Which events' latencies are recorded: each one, each second …
 
@@ -84,15 +84,16 @@ class Control:
         self,
         clock: WallClock | VirtualClock,
         table: CostTable,
-        bound: int | None,
-        detector: Detector | None,
+        bound: float | None,
+        detectors: Sequence[Detector],
         shedder: Shedder | None,
         every: int = 1,
     ) -> None:
         self.clock, self.table, self.bound = clock, table, bound
-        self.detector, self.shedder = detector, shedder
+        self.shedder = shedder
+        self.demand = 0.0
         self.monitor = LatencyMonitor(every=every, bound=bound)
-        self.controller = Controller()
+        self._judges = [(detector, Controller()) for detector in detectors]
         self.episodes = Episodes()
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
@@ -176,33 +177,39 @@ class Control:
 
     def _decide(self, time: int, place: int, waited: float) -> None:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""
-        if self.detector is not None and self.shedder is not None:
+        if self.shedder is not None:
             began = perf_counter_ns()
-            reading = self.detector.read(self._load(place, waited))
-            before = self.controller.demand
-            demand = self.controller.update(reading)
-            looked_at = 0
+            before, why = self.demand, self._judge(place, waited)
+            demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
                 views = [View(query.item.plan, query.shedding, self.shedder.slices) for query in self._queries]
                 orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += self._carry_out(query, own)
-            self._note(demand > 0, reading.why)
+            self._note(demand > 0, why)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
         self._plan_next(time)
 
+    def _judge(self, place: int, waited: float) -> str:
+        """Set the demand, by the detector that demands most; returns why."""
+        load, self.demand, why = self._load(place, waited), 0.0, ""
+        for detector, controller in self._judges:
+            load.smoothed = self.monitor.smoothed(detector.statistic)
+            reading = detector.read(load)
+            if controller.update(reading) > self.demand:
+                self.demand, why = controller.demand, reading.why
+        return why
+
     def _load(self, place: int, waited: float) -> Load:
-        assert self.detector is not None
         now = self.clock.now()
         load = Load(
             bound=float(self.bound or 0),
-            smoothed=self.monitor.smoothed(self.detector.statistic),
             recent=self._spent / self._since,
             waited=waited,
             partial_matches=sum(query.matcher.live for query in self._queries),
             events=self._since,
-            shedding=self.controller.demand > 0,
+            shedding=self.demand > 0,
         )
         if self.memory is not None:
             load.memory, load.memory_limit = self.memory()
@@ -246,12 +253,17 @@ class Control:
     def _account(self, elapsed: int, looked_at: int, worked: bool) -> None:
         """Charge the decision to the clock."""
         if isinstance(self.clock, VirtualClock):
-            cost = int(self._prices[6]) * looked_at + int(self._prices[7]) * worked
-            self.clock.spend(cost)
-            self._overhead += cost / 1000
+            picoseconds = int(self._prices[6]) * looked_at + int(self._prices[7]) * worked
+            self.clock.spend(picoseconds)
+            cost = picoseconds / 1000
         else:
             self._decision_ns += (elapsed - self._decision_ns) / 8 if self._decision_ns else elapsed
-            self._overhead += elapsed
+            cost = float(elapsed)
+        self._overhead += cost
+        if worked:
+            live = sum(query.matcher.live for query in self._queries)
+            for detector, _ in self._judges:
+                detector.note_decision(live, cost)
 
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
@@ -291,9 +303,9 @@ class Control:
             "cost_table": {"name": self.table.name, "hash": self.table.hash},
             "latency_bound": self.bound,
             "shedder": None if self.shedder is None else self.shedder.name,
-            "detector": None if self.detector is None else self.detector.name,
+            "detectors": [detector.name for detector, _ in self._judges],
             **self.episodes.metrics(),
-            "demand": self.controller.demand,
+            "demand": self.demand,
             "decisions": self._decisions,
             "overhead": self._overhead,
             "dropped_events": events,
@@ -304,18 +316,23 @@ class Control:
             "queries": {query.item.name: _told(query) for query in self._queries},
         }
 
+    def specs(self) -> dict[str, Any]:
+        """What it controls with, as JSON has it."""
+        return {
+            "shedder": None if self.shedder is None else self.shedder.spec(),
+            "detectors": [detector.spec() for detector, _ in self._judges],
+        }
+
     def state(self) -> dict[str, Any]:
         """What a snapshot has of it, as JSON has it."""
         return {
-            "detector": None if self.detector is None else self.detector.spec(),
-            "shedder": None if self.shedder is None else self.shedder.spec(),
-            "memories": {
-                name: one.state() for name, one in (("detector", self.detector), ("shedder", self.shedder))
-                if one is not None
-            },
-            "clock": self.clock.state(),
+            "specs": self.specs(),
+            "learned": [detector.state() for detector, _ in self._judges],
+            "shedder": None if self.shedder is None else self.shedder.state(),
+            "clock": self.clock.state() if isinstance(self.clock, VirtualClock) else None,
             "monitor": self.monitor.state(),
-            "controller": self.controller.state(),
+            "controllers": [controller.state() for _, controller in self._judges],
+            "demand": self.demand,
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
                         self._overhead],
@@ -324,12 +341,15 @@ class Control:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from `state`, with the same queries, detector and shedder."""
-        for name, one in (("detector", self.detector), ("shedder", self.shedder)):
-            if one is not None:
-                one.resume(state["memories"][name])
-        self.clock.resume(state["clock"])
-        self.monitor.resume(state["monitor"])
-        self.controller.resume(state["controller"])
+        if self.shedder is not None:
+            self.shedder.restore(state["shedder"])
+        for number, (detector, controller) in enumerate(self._judges):
+            detector.restore(state["learned"][number])
+            controller.resume(state["controllers"][number])
+        self.demand = state["demand"]
+        if isinstance(self.clock, VirtualClock):
+            self.clock.restore(state["clock"])
+        self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
          self._overhead) = state["numbers"]  # fmt: skip
@@ -341,7 +361,7 @@ class Control:
             self._carry_out(query, Orders(**arrays, bin=own["bin"], kept=own["kept"]))
 
 
-def _tables(plan: Plan, classes: dict[str, Classes] | Any) -> list[Any]:
+def _tables(plan: Plan, classes: Mapping[str, Classes]) -> list[Any]:
     """The table of each state's classes, as `Shedding.begin` takes them."""
     names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
     found: list[Any] = []

@@ -144,12 +144,24 @@ class Shedder(Protocol):
         """How partial matches are told apart, by the variable bound last."""
         ...
 
+    def detector(self, of: str) -> Detector:
+        """The detector that it usually goes with: of ``latency``, or ``memory``."""
+        ...
+
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
         ...
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them: a snapshot goes on only with the same."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
         ...
 
 
@@ -234,6 +246,18 @@ class Detector(Protocol):
         """Judge what is measured."""
         ...
 
+    def note_decision(self, partial_matches: int, cost: float) -> None:
+        """Learn what a decision to shed cost, in ns, with so many partial matches."""
+        ...
+
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
         ...

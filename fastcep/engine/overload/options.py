@@ -1,0 +1,108 @@
+"""The options of an engine that concern overload, checked, and the control made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic_ns
+
+from fastcep.engine.overload.clock import VirtualClock, WallClock
+from fastcep.engine.overload.control import Control
+from fastcep.engine.overload.costs import CostTable, cost_table
+from fastcep.engine.overload.protocols import Detector, Shedder
+from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
+
+__all__ = ["CLOCKS", "idle_clock", "make_control"]
+
+#: Names of clocks.
+CLOCKS = ("wall", "virtual")
+
+#: On the wall clock every so many events' latencies are recorded.
+_WALL_EVERY = 16
+
+
+def idle_clock(clock: str | Callable[[], int]) -> Callable[[], int]:
+    """The clock for what waits in wall-clock time, whatever latencies are measured on."""
+    return monotonic_ns if isinstance(clock, str) else clock
+
+
+def make_control(
+    clock: str | Callable[[], int],
+    table: CostTable | str | Path,
+    latency_bound: str | timedelta | float | None,
+    shedder: Shedder | None,
+    detector: Detector | Sequence[Detector] | None,
+    *,
+    threads: int,
+    sheds_memory: bool,
+) -> Control | None:
+    """Make what controls an engine's latency and memory; None if nothing is asked for.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong, or options do not go together.
+    """
+    if isinstance(clock, str) and clock not in CLOCKS:
+        raise ValidationError(f"clock={clock!r}: expected 'wall' or 'virtual', or a function that gives nanoseconds")
+    costs = cost_table(table)
+    bound = None if latency_bound is None else _bound(latency_bound)
+    if bound is None and shedder is None and detector is None and clock != "virtual" and not sheds_memory:
+        return None
+    _check(bound, shedder, detector, costs, threads=threads, sheds_memory=sheds_memory)
+    virtual = clock == "virtual"
+    made = VirtualClock(costs) if virtual else WallClock(idle_clock(clock))
+    return Control(
+        made, costs, bound, _detectors(bound, shedder, detector, sheds_memory), shedder, 1 if virtual else _WALL_EVERY
+    )
+
+
+def _bound(latency_bound: str | timedelta | float) -> float:
+    """Nanoseconds; a number is of these, because on the virtual clock an event may cost a few of them."""
+    if isinstance(latency_bound, bool) or not isinstance(latency_bound, str | timedelta | int | float):
+        raise ValidationError(f"latency_bound={latency_bound!r}: expected a duration such as '500us', or nanoseconds")
+    if isinstance(latency_bound, int | float):
+        bound = float(latency_bound)
+    else:
+        try:
+            bound = float(parse_duration(latency_bound))
+        except ValidationError as error:
+            raise ValidationError(f"latency_bound: {error}") from None
+    if not 0 < bound < float("inf"):
+        raise ValidationError(f"latency_bound={latency_bound!r}: expected a time above 0")
+    return bound
+
+
+def _check(
+    bound: float | None, shedder: Shedder | None, detector: object, costs: CostTable, *, threads: int, sheds_memory: bool
+) -> None:
+    empty = costs.event + costs.relevant
+    if bound is not None and bound < empty:
+        raise ValidationError(
+            f"latency_bound={bound:.6g} ns is below what an event costs an engine without partial matches, {empty:.3g} ns by "
+            f"the cost table {costs.name!r}: no shedding can hold it; give a larger one"
+        )
+    if shedder is not None and bound is None and not sheds_memory:
+        raise ValidationError(
+            f"shedder={shedder.name!r} has nothing to hold: give latency_bound='…', or memory_limit='…' with "
+            "on_memory_limit='shed'"
+        )
+    if shedder is None and sheds_memory:
+        raise ValidationError("on_memory_limit='shed' needs a shedder, such as fc.shedding.RandomMatches()")
+    if shedder is None and detector is not None:
+        raise ValidationError("a detector without a shedder does nothing: give shedder=…")
+    if threads != 1:
+        raise ValidationError(f"threads={threads}: latencies are measured, and load is shed, with one thread only")
+
+
+def _detectors(
+    bound: float | None, shedder: Shedder | None, detector: Detector | Sequence[Detector] | None, sheds_memory: bool
+) -> tuple[Detector, ...]:
+    if shedder is None:
+        return ()
+    if detector is not None:
+        return tuple(detector) if isinstance(detector, Sequence) else (detector,)
+    usual = [] if bound is None else [shedder.detector("latency")]
+    return (*usual, *([shedder.detector("memory")] if sheds_memory else []))
