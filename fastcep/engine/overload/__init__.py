@@ -1,0 +1,1 @@
+"""Overload: what work costs, clocks that count it, and the latency that follows."""
