@@ -213,6 +213,21 @@ def demo(
     carry_out(json=json, picture=picture)
 
 
+@app.command()
+@_exit_codes()
+def calibrate(
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the cost table there, as JSON; it takes the file's name.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 10.0,
+    json: Json = False,
+) -> None:
+    """Measure what the engine's operations cost here: the cost table of the virtual clock."""
+    from fastcep.cli.calibrate import calibrate as carry_out
+
+    carry_out(output=output, seconds=seconds, json=json)
+
+
 @datasets_app.command("list")
 @_exit_codes()
 def datasets_list() -> None:

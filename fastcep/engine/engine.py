@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from time import monotonic_ns
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
 from fastcep.engine.moving import Moving
 from fastcep.engine.order import check_order, one_event
+from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.options import arrival_times, idle_clock, make_control, shedding_options
+from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
@@ -48,13 +51,17 @@ class Engine(Moving):
     late_limit
         How many late events may wait for :meth:`late`.
     clock
-        Gives nanoseconds that only grow, for ``idle_timeout``.
+        On which latencies are measured: ``wall``, real time, or ``virtual``, the time that counted operations take by
+        `cost_table`, the same on every machine. A function that gives nanoseconds, which only grow, is used as the
+        wall clock.
     memory_limit
         Bytes that the engine may hold, or text such as ``"512MiB"``; None for no limit. The input and the matches
         that were returned are not counted.
     on_memory_limit
         ``"raise"``: a query that needs more than its share loses its partial matches, and the call raises
-        `MemoryLimitError` when its batch is done; the engine can go on.
+        `MemoryLimitError` when its batch is done; the engine can go on. ``"shed"``: `shedder` drops what is worth
+        least when 90 % of the limit are in use; a query that needs more nevertheless loses its partial matches as
+        before, without an error.
     timed_out
         Keep the partial matches whose window ends for :meth:`timed_out`. Explicit windows are isolated then.
     timed_out_limit
@@ -73,6 +80,15 @@ class Engine(Moving):
     threads
         How many threads match, the calling one included: each has some keys of every keyed query, and of the other
         queries some. Matches and their order are those of one thread.
+    latency_bound
+        The latency that an event may have, such as ``"500us"`` (a number is of nanoseconds). It is measured, and
+        `shedder` holds it.
+    shedder
+        Chooses what is dropped when the engine is overloaded (:mod:`fastcep.shedding`); None: nothing is.
+    detector
+        Says when it is: one, or several of which the one that demands most counts; None: the shedder's usual one.
+    cost_table
+        ``measured``, ``paper``, a `CostTable` or a file of ``fastcep calibrate``.
 
     Raises
     ------
@@ -96,7 +112,7 @@ class Engine(Moving):
         allowed_lateness: str | timedelta | None = None,
         idle_timeout: str | timedelta | None = None,
         late_limit: int = 1_000_000,
-        clock: Callable[[], int] = monotonic_ns,
+        clock: str | Callable[[], int] = "wall",
         memory_limit: str | int | None = None,
         on_memory_limit: str = "raise",
         timed_out: bool = False,
@@ -104,13 +120,20 @@ class Engine(Moving):
         store: str = "auto",
         index: str = "full",
         threads: int = 1,
+        latency_bound: str | timedelta | float | None = None,
+        shedder: Shedder | None = None,
+        detector: Detector | Sequence[Detector] | None = None,
+        cost_table: CostTable | str | Path = "measured",
     ) -> None:
         built = built_queries(queries, attributes)
         for query in built:
             warn_unbounded(query)
-        reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, clock)
+        control = make_control(
+            clock, cost_table, latency_bound, shedder, detector, threads=threads, sheds_memory=on_memory_limit == "shed"
+        )
+        reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, idle_clock(clock))
         memory = MemoryLimit(memory_limit, on_memory_limit)
-        super().__init__(built, attributes, reorder, memory, timed_out, store, index, make_pool(threads))
+        super().__init__(built, attributes, reorder, memory, timed_out, store, index, make_pool(threads), control)
         self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
         self._options = {
             "attributes": attributes,
@@ -123,6 +146,7 @@ class Engine(Moving):
             "timed_out_limit": timed_out_limit,
             "store": store,
             "index": index,
+            **shedding_options(control),
         }
 
     # ----------------------------------------------------------------- input
@@ -135,6 +159,7 @@ class Engine(Moving):
         first_row: int = 0,
         rows: npt.NDArray[np.int64] | None = None,
         source: str | None = None,
+        arrivals: npt.ArrayLike | None = None,
     ) -> Matches:
         """Take a batch of events and return the matches that they complete.
 
@@ -151,6 +176,9 @@ class Engine(Moving):
         source
             With ``allowed_lateness``: which of several inputs this is. The slowest of them decides what is late. An
             empty batch announces its source, so that the others wait for it.
+        arrivals
+            When each event arrived, int64[n], ns on the engine's clock, ascending: what it waited since then is part of
+            its event latency. None: the events arrive when they are taken.
 
         Raises
         ------
@@ -163,7 +191,7 @@ class Engine(Moving):
         QueryError
             If a query failed otherwise, likewise: the others have taken the batch.
         """
-        found: Matches | None = self._quick(data) if rows is None and source is None else None
+        found: Matches | None = self._quick(data) if rows is None and source is None and arrivals is None else None
         if found is not None:
             return found
         with self._alone():
@@ -179,6 +207,10 @@ class Engine(Moving):
             if source is not None:
                 raise ValidationError(f"source={source!r} needs Engine(…, allowed_lateness=…), which merges sources")
             check_order(batch, self._time, self._sequence, origin, first_row)
+            if self._queries.control is not None:
+                self._queries.control.arrive(arrival_times(arrivals, len(batch)))
+            elif arrivals is not None:
+                raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
             return self._take(batch)
 
     @compiled
@@ -389,6 +421,8 @@ class Engine(Moving):
             finally:
                 self._queries.end(self._position, complete=complete)
                 self._shut()
+                if self._queries.control is not None:
+                    self._queries.control.end()
 
     # ----------------------------------------------------------------- views
 
@@ -412,9 +446,14 @@ class Engine(Moving):
             ``memory_by_query``, ``bytes_per_key``, ``bytes_per_row``, ``bytes_per_event``, ``threads``, ``kernels`` (of
             the ``total`` programs how many are ``generated``, ``pending``, ``failed``; the ``reason``) and ``queries``:
             by name ``weight``, ``store``, ``since`` (the first event), ``parts`` (among which its keys are divided) and
-            its share of the counters. What a removed query counted is gone. See docs/api.md.
+            its share of the counters, and ``shedding`` (latencies, and what was dropped when and why, see
+            docs/shedding.md; None without a latency bound or shedder). What a removed query counted is gone. See
+            docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
         own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
         parts = collect(self._queries, self._strings, self._reorder)
-        return own | parts | {"kernels": self._queries.kernels.metrics()}
+        control = self._queries.control
+        return own | parts | {
+            "kernels": self._queries.kernels.metrics(), "shedding": None if control is None else control.metrics(),
+        }  # fmt: skip

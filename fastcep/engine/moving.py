@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from time import monotonic_ns
 from typing import Any, Self
 
 from xxhash import xxh3_128_hexdigest
 
+from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.running import Running
@@ -146,9 +146,11 @@ class Moving(Stream):
         snapshot: bytes | bytearray | memoryview,
         queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
         *,
-        clock: Callable[[], int] = monotonic_ns,
+        clock: str | Callable[[], int] | None = None,
         memory_limit: str | int | None = "same",
         threads: int = 1,
+        shedder: Shedder | None = None,
+        detector: Detector | Sequence[Detector] | None = None,
     ) -> Self:
         """Make an engine that goes on where a snapshot was taken.
 
@@ -159,12 +161,14 @@ class Moving(Stream):
         queries
             Its queries, which are in the snapshot too; if they are given they must be those.
         clock
-            As for the engine that it was taken of; other options are in the snapshot.
+            As for the engine that it was taken of; None: the same. Other options are in the snapshot.
         memory_limit
             As for an engine; ``"same"`` is what it was.
         threads
             As for an engine. It may be another number than that of the engine that the snapshot was taken of, which
             is not in the snapshot.
+        shedder, detector
+            As for the engine that it was taken of, with the same options: what they had learned is in the snapshot.
 
         Raises
         ------
@@ -179,7 +183,8 @@ class Moving(Stream):
         make_pool(threads)  # tells if it is no number of threads
         header, tables = _read(snapshot)
         limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
-        engine = cls._made(header, queries, {"clock": clock, "threads": threads, **limit})
+        own = {"threads": threads, "shedder": shedder, "detector": detector, **limit}
+        engine = cls._made(header, queries, own if clock is None else {**own, "clock": clock})
         with _understood():
             engine._queries.settle(header.get("stores", ["rows"] * len(engine._queries)), 0)
         engine._check_same(header)
@@ -189,8 +194,21 @@ class Moving(Stream):
         engine._memory.share_out(engine._queries, engine._shared())
         with _understood():
             put(engine._here(), header, tables)
+        engine._resume_control(header.get("control"))
         engine._choose_way()
         return engine
+
+    def _resume_control(self, stored: dict[str, Any] | None) -> None:
+        """Go on as the overload control of a snapshot."""
+        control = self._queries.control
+        here, there = None if control is None else control.specs(), None if stored is None else stored["specs"]
+        if here != there:
+            raise SnapshotError(
+                f"the snapshot is of an engine that sheds load by {there}, this one by {here}: restore it with the same "
+                "shedder=… and detector=…"
+            )
+        if control is not None and stored is not None:
+            control.resume(stored)
 
     @classmethod
     def _made(cls, header: dict[str, Any], queries: Any, own: dict[str, Any]) -> Self:

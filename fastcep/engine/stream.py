@@ -15,6 +15,7 @@ from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
 from fastcep.engine.order import single_events
+from fastcep.engine.overload.control import Control
 from fastcep.engine.parted import check_parted
 from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
@@ -53,6 +54,8 @@ class Stream(Lane):
         By which equalities rows are found.
     pool
         Threads that share the work; None: there is only the calling one.
+    control
+        Keeps latency and memory within bounds; None: nothing does.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Stream(Lane):
         store: str,
         index: str,
         pool: Pool | None = None,
+        control: Control | None = None,
     ) -> None:
         self._schema: Schema = queries[0].schema
         self._attributes = attributes
@@ -75,10 +79,12 @@ class Stream(Lane):
         numbered = self._schema.sequence is not None or reorder is not None
         self._queries = Queries(
             self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, index=index,
-            pool=pool, limited=memory.bytes is not None,
+            pool=pool, limited=memory.bytes is not None, control=control,
         )  # fmt: skip
         self._unused = UnusedStrings(self._strings, self._schema)
         self._many = self._unused.limit
+        if control is not None and memory.sheds:
+            control.memory = self._memory_use
         self._bind(make_intake(self._schema, self._strings), single_events(self._schema, self._strings), self._strings)
         first = [self._queries.prepare(query, 0) for query in queries]
         check_parted([item.plan for item in first], pool)
@@ -118,6 +124,11 @@ class Stream(Lane):
     def _shared(self, events: int = 0) -> int:
         """Bytes that are held for all queries together, in a batch of so many events."""
         return shared_bytes(self._queries, self._strings, self._reorder) + self._queries.more_lists(events)
+
+    def _memory_use(self) -> tuple[int, int]:
+        """Bytes that are held, and that may be."""
+        held = sum(item.nbytes for item in self._queries) + self._shared()
+        return held, self._memory.bytes or 0
 
     def _beside(self, batch: EventBatch, held: int) -> int:
         """Bytes held beside the ring and the partial matches, when the batch has been taken, and ``held`` events."""
@@ -177,7 +188,7 @@ class Stream(Lane):
         """Let what is usual go the short way, unless an option or a query needs what that does not know."""
         queries = self._queries
         limited = self._reorder is not None or self._memory.bytes is not None or queries.owned is not None
-        limited |= queries.pool is not None
+        limited |= queries.pool is not None or queries.control is not None
         if limited or any(item.windows is not None or item.timed is not None for item in queries):
             self._shut()
         else:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from fastcep.engine.overload.clock import VirtualClock, WallClock
 from fastcep.engine.overload.control import Control
@@ -14,7 +18,7 @@ from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["CLOCKS", "idle_clock", "make_control"]
+__all__ = ["CLOCKS", "arrival_times", "idle_clock", "make_control", "shedding_options"]
 
 #: Names of clocks.
 CLOCKS = ("wall", "virtual")
@@ -30,7 +34,7 @@ def idle_clock(clock: str | Callable[[], int]) -> Callable[[], int]:
 
 def make_control(
     clock: str | Callable[[], int],
-    table: CostTable | str | Path,
+    table: CostTable | str | Path | dict[str, Any],
     latency_bound: str | timedelta | float | None,
     shedder: Shedder | None,
     detector: Detector | Sequence[Detector] | None,
@@ -47,7 +51,7 @@ def make_control(
     """
     if isinstance(clock, str) and clock not in CLOCKS:
         raise ValidationError(f"clock={clock!r}: expected 'wall' or 'virtual', or a function that gives nanoseconds")
-    costs = cost_table(table)
+    costs = CostTable(**table) if isinstance(table, dict) else cost_table(table)
     bound = None if latency_bound is None else _bound(latency_bound)
     if bound is None and shedder is None and detector is None and clock != "virtual" and not sheds_memory:
         return None
@@ -57,6 +61,30 @@ def make_control(
     return Control(
         made, costs, bound, _detectors(bound, shedder, detector, sheds_memory), shedder, 1 if virtual else _WALL_EVERY
     )
+
+
+def shedding_options(control: Control | None) -> dict[str, Any]:
+    """The options that a snapshot has of a control."""
+    if control is None:
+        return {}
+    table = {"name": control.table.name, **control.table.nanoseconds}
+    virtual = isinstance(control.clock, VirtualClock)
+    return {"latency_bound": control.bound, "cost_table": table, "clock": "virtual" if virtual else "wall"}
+
+
+def arrival_times(arrivals: npt.ArrayLike | None, events: int) -> npt.NDArray[np.int64] | None:
+    """Check when the events of a batch arrived."""
+    if arrivals is None:
+        return None
+    times = np.asarray(arrivals)
+    if times.shape != (events,) or times.dtype.kind not in "iu":
+        raise ValidationError(
+            f"arrivals: expected {events:,} times as integers of ns, one per event, found {times.dtype} of {times.shape}"
+        )
+    if events > 1 and bool((times[1:] < times[:-1]).any()):
+        place = int(np.argmax(times[1:] < times[:-1])) + 1
+        raise ValidationError(f"arrivals: event {place} of the batch arrived before the one before it; sort them")
+    return times.astype(np.int64, copy=False)
 
 
 def _bound(latency_bound: str | timedelta | float) -> float:

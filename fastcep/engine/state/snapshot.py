@@ -145,6 +145,8 @@ def _written(here: Here, groups: tuple[int, ...] | None, states: Sequence[Held])
     header = {**here.about, **here.stands, "groups": _listed(here, groups), "queries": queries}
     if groups is None:
         header["foreign_events"] = here.queries.foreign_events
+        if here.queries.control is not None:
+            header["control"] = here.queries.control.state()
     ring = here.queries.ring
     if ring is not None and bound:
         flags = np.zeros(max(0, ring.tail - ring.head), np.bool_)

@@ -1,0 +1,260 @@
+"""The monitor of latencies: what detectors look at, and what a run reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.engine.overload.histogram import Histogram
+from fastcep.errors import SnapshotError, ValidationError
+
+__all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]
+
+#: The time that an event takes by itself, and the time since it arrived, the queue included.
+KINDS = ("processing", "event")
+
+#: What `LatencyMonitor.smoothed` can tell.
+STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
+
+_PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
+_LOW = 32  # bits of the lower half of a sum
+
+Floats = npt.NDArray[np.float64]
+
+
+class LatencyMonitor:
+    """Keep the latencies of events, of both kinds: the last ones, and what all of them come to.
+
+    Memory does not grow: 0.7 MB, and 16 bytes per value of the window.
+
+    Parameters
+    ----------
+    window
+        How many of the last values are smoothed over.
+    every
+        Record only each n-th event, from the first one on, counted over the whole stream.
+    bound
+        Nanoseconds; the values above it are counted, exactly, for `share_over`.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong.
+    """
+
+    def __init__(self, window: int = 1000, every: int = 1, bound: float | None = None) -> None:
+        for name, value in (("window", window), ("every", every)):
+            if value < 1:
+                raise ValidationError(f"{name}={value}: expected at least 1")
+        if bound is not None and not 0 < bound <= _MOST:
+            raise ValidationError(f"bound={bound}: expected nanoseconds, more than 0 and at most {_MOST}")
+        self._window, self._every, self._bound = window, every, None if bound is None else float(bound)
+        self._seen = 0
+        self._series = {kind: _Series(window, self._bound) for kind in KINDS}
+
+    def record(self, processing: Floats, event: Floats | None = None) -> None:
+        """Take the latencies of the next events of the stream.
+
+        Parameters
+        ----------
+        processing
+            float64[n], nanoseconds, one per event.
+        event
+            The same with the time in the queue; None: there is none.
+
+        Raises
+        ------
+        ValidationError
+            If the arrays do not fit together or a value is negative or not a number; nothing is taken then.
+        """
+        given = {"processing": _checked(processing, "processing")}
+        given["event"] = given["processing"] if event is None else _checked(event, "event")
+        count = len(given["processing"])
+        if len(given["event"]) != count:
+            raise ValidationError(f"event has {len(given['event'])} values, expected one per event: {count}")
+        first = -self._seen % self._every
+        self._seen += count
+        for kind, series in self._series.items():
+            series.add(given[kind][first :: self._every])
+
+    @property
+    def count(self) -> int:
+        """How many values were recorded of each kind."""
+        return self._series["processing"].count
+
+    def smoothed(self, statistic: str = "mean", kind: str = "processing") -> float:
+        """A statistic over the last values, as many as the window has.
+
+        Parameters
+        ----------
+        statistic
+            ``"mean"``, ``"p95"`` or ``"p99"``: the smallest value that so many percent do not exceed.
+        kind
+            ``"processing"`` or ``"event"``.
+
+        Returns
+        -------
+        float
+            Nanoseconds; 0.0 before the first value.
+        """
+        if statistic not in STATISTICS:
+            raise ValidationError(f"statistic={statistic!r}: expected {', '.join(map(repr, STATISTICS))}")
+        values = self._of(kind).window()
+        share = STATISTICS[statistic]
+        if not len(values):
+            return 0.0
+        if share is None:
+            return float(values.mean())
+        place = max(0, int(np.ceil(share * len(values))) - 1)
+        return float(np.partition(values, place)[place])
+
+    def recent(self, n: int, kind: str = "processing") -> float:
+        """The mean of the last ``n`` values, at most the window, in nanoseconds; 0.0 before the first."""
+        if not 1 <= n <= self._window:
+            raise ValidationError(f"n={n}: expected 1 to {self._window}, the window of the monitor")
+        values = self._of(kind).last(n)
+        return float(values.mean()) if len(values) else 0.0
+
+    def share_over(self, bound: float | None = None, kind: str = "processing") -> float:
+        """The exact share of all values that are above the bound; 0.0 before the first.
+
+        Parameters
+        ----------
+        bound
+            Nanoseconds: the one that the monitor was made with, as only that one is counted. None means the same.
+        kind
+            ``"processing"`` or ``"event"``.
+
+        Raises
+        ------
+        ValidationError
+            If the monitor was made without a bound or with another one.
+        """
+        if self._bound is None or (bound is not None and bound != self._bound):
+            raise ValidationError(
+                f"share_over({bound}): this monitor counts the values above {self._bound}; "
+                "make it with LatencyMonitor(bound=…)"
+            )
+        series = self._of(kind)
+        return series.over / series.count if series.count else 0.0
+
+    def summary(self, kind: str = "processing") -> dict[str, float]:
+        """All values so far.
+
+        Returns
+        -------
+        dict
+            ``count``; in nanoseconds ``mean`` and ``max`` (exact), ``p50``, ``p95``, ``p99`` and ``p999`` (to three
+            digits). 0 before the first value.
+        """
+        series = self._of(kind)
+        told = {name: min(value / 1000, series.most) for name, value in series.percentiles().items()}
+        mean = series.total / series.count / 1000 if series.count else 0.0
+        return {"count": series.count, "mean": mean, **told, "max": series.most}
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs: numbers, lists and texts, which JSON can hold."""
+        told = {"window": self._window, "every": self._every, "bound": self._bound, "seen": self._seen}
+        return told | {kind: series.state() for kind, series in self._series.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken.
+
+        Raises
+        ------
+        SnapshotError
+            If it is of a monitor with other options, or damaged; nothing has changed then.
+        """
+        for name, own in (("window", self._window), ("every", self._every), ("bound", self._bound)):
+            if state.get(name) != own:
+                raise SnapshotError(
+                    f"the state of a latency monitor has {name}={state.get(name)!r}, expected {own!r}; "
+                    "restore it with the options that it was taken with"
+                )
+        try:
+            seen = int(state["seen"])
+            series = {kind: _Series.restored(self._window, self._bound, state[kind]) for kind in KINDS}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SnapshotError(f"the state of a latency monitor is damaged ({error!r})") from None
+        self._seen, self._series = seen, series
+
+    def _of(self, kind: str) -> _Series:
+        if kind not in KINDS:
+            raise ValidationError(f"kind={kind!r}: expected {' or '.join(map(repr, KINDS))}")
+        return self._series[kind]
+
+
+class _Series:
+    """The values of one kind: what stands in the ring depends on the values only, not on how they were cut."""
+
+    def __init__(self, window: int, bound: float | None) -> None:
+        self.count = self.over = 0
+        self.total = 0  # picoseconds: a sum of floats would depend on how the values were cut
+        self.most = 0.0
+        self._bound = bound
+        self._ring = np.zeros(window)
+        self._histogram = Histogram()
+
+    @classmethod
+    def restored(cls, window: int, bound: float | None, state: Mapping[str, Any]) -> _Series:
+        """Make one from what `state` gave."""
+        new = cls(window, bound)
+        new.count, new.over, new.total = int(state["count"]), int(state["over"]), int(state["total"])
+        new.most = float(state["max"])
+        new._histogram = Histogram.decoded(state["histogram"])
+        if len(state["values"]) != len(new.window()) or new._histogram.count != new.count:
+            raise ValueError(f"it does not hold the values that it counted: {new.count}")
+        new.window()[:] = state["values"]
+        return new
+
+    def add(self, values: Floats) -> None:
+        """Take nanoseconds, which were checked."""
+        if not len(values):
+            return
+        picoseconds = np.rint(values * 1000).astype(np.int64)
+        self._histogram.add(picoseconds)
+        self.total += (int((picoseconds >> _LOW).sum()) << _LOW) + int((picoseconds & ((1 << _LOW) - 1)).sum())
+        self.most = max(self.most, float(values.max()))
+        if self._bound is not None:
+            self.over += int(np.count_nonzero(values > self._bound))
+        self.count += len(values)
+        kept = values[-len(self._ring) :]
+        place = (self.count - len(kept)) % len(self._ring)
+        split = len(self._ring) - place
+        self._ring[place : place + len(kept)] = kept[:split]
+        self._ring[: len(kept[split:])] = kept[split:]
+
+    def window(self) -> Floats:
+        """The last values, in the order of the ring."""
+        return self._ring[: self.count]
+
+    def last(self, n: int) -> Floats:
+        """The last ``n`` values, oldest first."""
+        return self._ring[np.arange(max(0, self.count - n), self.count) % len(self._ring)]
+
+    def percentiles(self) -> dict[str, float]:
+        """Of all values, in picoseconds."""
+        return dict(zip(_PERCENTS, self._histogram.percentiles(list(_PERCENTS.values())), strict=True))
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "count": self.count,
+            "over": self.over,
+            "total": self.total,
+            "max": self.most,
+            "values": self.window().tolist(),
+            "histogram": self._histogram.encoded(),
+        }
+
+
+def _checked(values: Floats, name: str) -> Floats:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1:
+        raise ValidationError(f"{name} has the shape {found.shape}, expected one value per event")
+    if len(found) and not (found.min() >= 0 and found.max() <= _MOST):
+        raise ValidationError(f"{name} holds a value that is no latency: expected nanoseconds from 0 to {_MOST}")
+    return found
