@@ -1,9 +1,9 @@
 """Overload control: measures what the engine does, and lets a shedder drop what is too much.
 
-Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch` says,
-and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come since
-the last decision, the detector judges what was measured since then, the controller makes a demand of that, the shedder
-orders, and the orders go to the matchers as tables.
+Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch`
+says, and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come
+since the last decision, the detector judges what was measured since then, the controller makes a demand of that, the
+shedder orders, and the orders go to the matchers as tables.
 
 Invariant: on the virtual clock all of this depends on the events and the seed only, not on how they came in batches.
 """

@@ -8,9 +8,9 @@ which the latency is at its set point, and its average over time stays there. Wi
 arrives beyond what is done. Then the integral term makes both equal (`Reading.utilisation` = 1), and a proportional one
 holds the length where the detector wants it. A detector that knows how much to save (`Reading.amount`) is believed.
 
-The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks at
-latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was measured
-since the last one only, and is made once in an eighth of a window at most.
+The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks
+at latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was
+measured since the last one only, and is made once in an eighth of a window at most.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fastcep.engine.overload.protocols import Reading
 
 __all__ = ["Controller"]
 
-#: Share of the excess that is added to the pressure at every decision. A window has eight decisions, and what is decided
-#: shows after a window at the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2.
+#: Share of the excess that is added to the pressure at every decision. A window has eight decisions, and what is
+#: decided shows after a window at the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2.
 _INTEGRAL = 0.06
 
 #: Pressure per excess of a queue's length.

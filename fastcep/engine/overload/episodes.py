@@ -17,9 +17,9 @@ _QUIET = 8
 class Episodes:
     """Episodes of shedding, one after the other.
 
-    An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall is
-    estimated by weighting each match that was found by the inverse of the chance with which it was kept
-    (Horvitz and Thompson), as the shedder's orders had it over the last window.
+    An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall
+    is estimated by weighting each match that was found by the inverse of the chance with which it was kept (Horvitz and
+    Thompson), as the shedder's orders had it over the last window.
 
     Attributes
     ----------

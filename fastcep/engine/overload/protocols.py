@@ -1,9 +1,9 @@
 """What the engine's overload control, detectors and shedders tell each other.
 
-The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*: which
-share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*: chances
-with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by looking
-them up (``fastcep._core.shed``), so that between two decisions no Python runs.
+The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*:
+which share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*:
+chances with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by
+looking them up (``fastcep._core.shed``), so that between two decisions no Python runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Classes:
 
 
 class View:
-    """What a shedder sees of one query. Arrays by state are in the order of `Plan.states`, by type in that of the schema.
+    """What a shedder sees of one query.
+
+    Arrays by state are in the order of `Plan.states`, those by type in that of the schema.
 
     Parameters
     ----------
