@@ -10,8 +10,7 @@ Invariant: on the virtual clock all of this depends on the events and the seed o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep._core.shedding import Shedding
 from fastcep.engine.overload.clock import VirtualClock, WallClock
+from fastcep.engine.overload.controlled import Controlled
 from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.episodes import Episodes
 from fastcep.engine.overload.latency import LatencyMonitor
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Shedder, View
-from fastcep.plan import Plan
+from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
 
 if TYPE_CHECKING:
     from fastcep.engine.running import Running
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Control"]
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
@@ -44,16 +40,6 @@ _LEAST, _MOST = 32, 1 << 13
 
 #: Share of the time that decisions may take on the wall clock.
 _OVERHEAD = 0.02
-
-
-@dataclass(slots=True, eq=False)
-class _Query:
-    """A query under control, and what it was told last."""
-
-    item: Running
-    matcher: Matcher
-    shedding: Shedding
-    orders: Orders
 
 
 class Control:
@@ -97,7 +83,7 @@ class Control:
         self.episodes = Episodes()
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
-        self._queries: list[_Query] = []
+        self._queries: list[Controlled] = []
         self._prices = table.picoseconds()
         self._costs = np.zeros(_MOST, np.int64)
         self._arrivals: Ints | None = None
@@ -124,18 +110,13 @@ class Control:
 
     def use(self, running: Sequence[Running]) -> None:
         """Control these queries from now on; those that are controlled already go on as they are."""
-        known = {query.item: query for query in self._queries}
+        known = {query.matcher: query for query in self._queries}
         self._queries = []
         for item in running:
-            query = known.get(item)
             assert isinstance(item.matcher, Matcher)
-            if query is None or query.matcher is not item.matcher:
-                query = _Query(item, item.matcher, Shedding(item.matcher), Orders())
-                if self.shedder is not None:
-                    classes = self.shedder.classes(item.query)
-                    query.shedding.begin(_tables(item.plan, classes), self.shedder.seed)
-                else:
-                    query.shedding.begin([None] * len(item.plan.states), 0)
+            query = known.get(item.matcher)
+            if query is None:
+                query = Controlled(item.plan, item.matcher, self.shedder)
             self._queries.append(query)
         for number, query in enumerate(self._queries):
             prices = self._prices[:6].copy()
@@ -182,10 +163,10 @@ class Control:
             before, why = self.demand, self._judge(place, waited)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
-                views = [View(query.item.plan, query.shedding, self.shedder.slices) for query in self._queries]
+                views = [View(query.plan, query.shedding, self.shedder.slices) for query in self._queries]
                 orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
-                    looked_at += self._carry_out(query, own)
+                    looked_at += query.carry_out(own, self._decisions + 1)
             self._note(demand > 0, why)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
@@ -220,25 +201,9 @@ class Control:
             load.arrivals = self._since / passed if passed > 0 else 0.0
         return load
 
-    def _carry_out(self, query: _Query, orders: Orders) -> int:
-        """Tell a matcher; returns how many partial matches were looked at."""
-        shedding, old = query.shedding, query.orders
-        types = len(query.item.plan.type_members)
-        if orders.events is not None or old.events is not None:
-            shedding.drop_events(_chances(orders.events, (types,)))
-        if orders.windows is not None or old.windows is not None:
-            shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
-        if orders.births is not None or old.births is not None:
-            shape = (len(query.item.plan.states), shedding.stride)
-            shedding.refuse_births(_chances(orders.births, shape))
-        query.orders = orders
-        if orders.drops is None or not orders.drops.any():
-            return 0
-        return shedding.drop_rows(_chances(orders.drops), self._decisions + 1)
-
     def _note(self, sheds: bool, why: str) -> None:
         kept = [query.orders.kept for query in self._queries]
-        weights = [query.item.query.weight for query in self._queries]
+        weights = [query.plan.query.weight for query in self._queries]
         matches = sum(query.matcher.matches for query in self._queries)
         share = float(np.average(kept, weights=weights)) if sum(weights) > 0 else 1.0
         self.episodes.found(matches, share)
@@ -268,26 +233,12 @@ class Control:
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
         passed = time - (self._first_time if self._first_time is not None else time)
-        windows = [self._events_of(query.item.plan, passed) for query in self._queries]
+        windows = [query.window_events(self._since, passed) for query in self._queries]
         events = min(windows, default=0.0) / _BY_WINDOW
         if not isinstance(self.clock, VirtualClock) and self._spent > 0:
             events = max(events, self._decision_ns / (_OVERHEAD * self._spent / self._since))
         self._step = int(min(max(events, _LEAST), _MOST))
         self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
-
-    def _events_of(self, plan: Plan, passed: int) -> float:
-        """How many events a window of the query has, by those that came since the last decision."""
-        window = plan.query.window
-        if isinstance(window, ast.CountWindow):
-            return window.events
-        span = 0
-        if isinstance(window, ast.TimeWindow):
-            span = window.nanoseconds
-        elif plan.windows is not None and plan.windows.closing == 1:
-            return plan.windows.length
-        elif plan.windows is not None and plan.windows.closing == 0:
-            span = plan.windows.length
-        return self._since * span / passed if passed > 0 and span > 0 else 1024.0
 
     # ------------------------------------------------------------------- views
 
@@ -313,7 +264,7 @@ class Control:
             "dropped_partial_matches": partial_matches,
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
-            "queries": {query.item.name: _told(query) for query in self._queries},
+            "queries": {query.plan.query.name: query.metrics() for query in self._queries},
         }
 
     def specs(self) -> dict[str, Any]:
@@ -336,7 +287,7 @@ class Control:
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
                         self._overhead],
-            "queries": [_stored(query) for query in self._queries],
+            "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -354,56 +305,4 @@ class Control:
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
          self._overhead) = state["numbers"]  # fmt: skip
         for query, own in zip(self._queries, state["queries"], strict=True):
-            query.shedding.resume({name: np.array(values, np.int64) for name, values in own["counted"].items()},
-                                  own["drawn"])  # fmt: skip
-            arrays = {name: None if own[name] is None else np.array(own[name], np.float64)
-                      for name in ("events", "windows", "births")}  # fmt: skip
-            self._carry_out(query, Orders(**arrays, bin=own["bin"], kept=own["kept"]))
-
-
-def _tables(plan: Plan, classes: Mapping[str, Classes]) -> list[Any]:
-    """The table of each state's classes, as `Shedding.begin` takes them."""
-    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-    found: list[Any] = []
-    for state in plan.states:
-        own = classes.get(names[state.member]) if state.features else None
-        if own is None:
-            found.append(None)
-            continue
-        size = np.array(own.table.shape, np.int64)
-        found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
-    return found
-
-
-def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
-    """Chances from 0 to 1 as the matcher draws them, in 2^32."""
-    if shares is None:
-        return np.zeros(shape, np.int64)
-    return np.ascontiguousarray(np.rint(np.clip(shares, 0.0, 1.0) * 2.0**32).astype(np.int64))
-
-
-def _told(query: _Query) -> dict[str, Any]:
-    """What was dropped of a query: events by type, births and partial matches by variable and class."""
-    plan, counted = query.item.plan, query.shedding.counted()
-    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-    by_class: dict[str, dict[str, list[int]]] = {}
-    for number, state in enumerate(plan.states):
-        if state.indexes:
-            own = by_class.setdefault(names[state.member], {"born": [], "refused": [], "dropped": []})
-            for what, values in own.items():
-                more = counted[what][number].tolist()
-                values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
-    types = plan.query.schema.type_names
-    return {
-        "kept": query.orders.kept,
-        "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
-        "partial_matches": by_class,
-    }
-
-
-def _stored(query: _Query) -> dict[str, Any]:
-    orders = query.orders
-    tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist()
-              for name in ("events", "windows", "births")}  # fmt: skip
-    counted = {name: values.tolist() for name, values in query.shedding.counted().items()}
-    return {**tables, "bin": orders.bin, "kept": orders.kept, "counted": counted, "drawn": list(query.shedding.drawn)}
+            query.restore(own)
