@@ -38,8 +38,11 @@ Ints = npt.NDArray[np.int64]
 _BY_WINDOW = 8
 _LEAST, _MOST = 32, 1 << 13
 
-#: Share of the time that decisions may take on the wall clock.
+#: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
+#: so many times what one costs.
 _OVERHEAD = 0.02
+_OF_BOUND = 0.05
+_NEAREST = 4
 
 
 class Control:
@@ -92,8 +95,8 @@ class Control:
         self._first_time: int | None = None
         self._first_arrival: int | None = None
         self._decisions = 0
-        self._overhead = 0.0
-        self._decision_ns = 0.0
+        self._overhead, self._last_cost = 0.0, 0.0
+        self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
         self._began = 0
 
     # ----------------------------------------------------------------- queries
@@ -187,6 +190,7 @@ class Control:
         load = Load(
             bound=float(self.bound or 0),
             recent=self._spent / self._since,
+            busy=(self._spent + self._last_cost) / self._since,
             waited=waited,
             partial_matches=sum(query.matcher.live for query in self._queries),
             events=self._since,
@@ -202,13 +206,14 @@ class Control:
         return load
 
     def _note(self, sheds: bool, why: str) -> None:
-        kept = [query.orders.kept for query in self._queries]
-        weights = [query.plan.query.weight for query in self._queries]
-        matches = sum(query.matcher.matches for query in self._queries)
-        share = float(np.average(kept, weights=weights)) if sum(weights) > 0 else 1.0
-        self.episodes.found(matches, share)
+        matches, share, weights = 0, 0.0, 0.0
+        for query in self._queries:
+            matches += query.matcher.matches
+            share += query.weight * query.orders.kept
+            weights += query.weight
+        self.episodes.found(matches, share / weights if weights > 0 else 1.0)
         if sheds or self.episodes.active:
-            self.episodes.note(self.clock.now(), sheds, why, *self._dropped())
+            self.episodes.note(self.clock.now(), sheds, why, self._dropped)
 
     def _dropped(self) -> tuple[int, int]:
         counted = [query.shedding.counted() for query in self._queries]
@@ -225,6 +230,7 @@ class Control:
             self._decision_ns += (elapsed - self._decision_ns) / 8 if self._decision_ns else elapsed
             cost = float(elapsed)
         self._overhead += cost
+        self._last_cost = cost
         if worked:
             live = sum(query.matcher.live for query in self._queries)
             for detector, _ in self._judges:
@@ -235,16 +241,21 @@ class Control:
         passed = time - (self._first_time if self._first_time is not None else time)
         windows = [query.window_events(self._since, passed) for query in self._queries]
         events = min(windows, default=0.0) / _BY_WINDOW
-        if not isinstance(self.clock, VirtualClock) and self._spent > 0:
-            events = max(events, self._decision_ns / (_OVERHEAD * self._spent / self._since))
+        if self._spent > 0:
+            events = max(events, self._least_time() / (self._spent / self._since))
         self._step = int(min(max(events, _LEAST), _MOST))
         self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
+
+    def _least_time(self) -> float:
+        """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
+        cost = self._decision_ns
+        return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views
 
     def end(self) -> None:
         """The stream has ended."""
-        self.episodes.close(self.clock.now(), *self._dropped())
+        self.episodes.close(self.clock.now(), self._dropped)
 
     def metrics(self) -> dict[str, Any]:
         """What was measured and dropped, see `Engine.metrics`."""
@@ -286,7 +297,7 @@ class Control:
             "demand": self.demand,
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-                        self._overhead],
+                        self._overhead, self._last_cost],
             "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
@@ -303,6 +314,6 @@ class Control:
         self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-         self._overhead) = state["numbers"]  # fmt: skip
+         self._overhead, self._last_cost) = state["numbers"]  # fmt: skip
         for query, own in zip(self._queries, state["queries"], strict=True):
             query.restore(own)

@@ -45,7 +45,7 @@ class Controlled:
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
-        self.plan, self.matcher = plan, matcher
+        self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
         self.shedding = Shedding(matcher)
         self.orders = Orders()
         classes = {} if shedder is None else shedder.classes(plan.query)

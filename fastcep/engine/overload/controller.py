@@ -28,6 +28,9 @@ _INTEGRAL = 0.06
 #: Pressure per excess of a queue's length.
 _PROPORTIONAL = 0.7
 
+#: Share of that excess that is added to the pressure, so that a long queue gets shorter again.
+_BACK = 0.04
+
 #: What an excess counts at most, so that a beginning far from the set point does not overshoot far.
 _MOST = 2.0
 
@@ -71,7 +74,8 @@ class Controller:
         if excess > 0 and self.demand == 0 and utilisation > 1:
             self._integral = min(max(self._integral, log(utilisation)), _LIMIT)
         elif excess > 0 or utilisation < 1:
-            self._integrate(_INTEGRAL * max(-1.0, min(utilisation - 1, _MOST)))
+            apart = max(-1.0, min(utilisation - 1, _MOST))
+            self._integrate(_INTEGRAL * apart + _BACK * max(-1.0, min(excess, _MOST)))
         pressure = self._integral + _PROPORTIONAL * excess
         return min(max(pressure, 0.0), _LIMIT)
 

@@ -179,6 +179,8 @@ class Load:
         The processing latency, by the detector's statistic over the last events.
     recent
         Its mean over the events since the last decision.
+    busy
+        The same with what the last decision cost: how long the engine is busy with an event.
     waited
         How long the last event has waited in the queue.
     queue
@@ -198,6 +200,7 @@ class Load:
     bound: float
     smoothed: float = 0.0
     recent: float = 0.0
+    busy: float = 0.0
     waited: float = 0.0
     queue: int = 0
     arrivals: float = 0.0
