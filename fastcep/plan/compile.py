@@ -52,6 +52,7 @@ def make_plan(
     store: str = "auto",
     index: str = "full",
     classes: Classes | None = None,
+    isolated: bool = False,
 ) -> Plan:
     """Plan ``query`` (see the module's docstring).
 
@@ -63,22 +64,27 @@ def make_plan(
     and events of negated variables are always found by theirs. But for ``full`` it is rows.
 
     ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
-    (:mod:`fastcep.plan.classes`). It is rows then.
+    (:mod:`fastcep.plan.classes`). It is rows then, each in one index, so that single ones can be shed; None: they are
+    not. ``isolated``: explicit windows are, because events are kept out of single ones.
     """
-    return _Planner(query, timed_out, index, classes or {}).plan(store)
+    return _Planner(query, timed_out, index, classes, isolated).plan(store)
 
 
 class _Planner:
-    def __init__(self, query: ast.Query, timed_out: bool, index: str, classes: Classes) -> None:
+    def __init__(
+        self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool
+    ) -> None:
         self.query = query
+        self.sheds, self.isolated = classes is not None, isolated
         self.timed_out = timed_out
         self.index = index
-        placer = Placer(query, timed_out)
+        self.one_index = removes_rows(query) or self.sheds
+        placer = Placer(query, timed_out, self.one_index)
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
         self.translate = placer.translate
-        self.classes = read_classes(classes, query, self.translate)
+        self.classes = read_classes(classes or {}, query, self.translate)
         self.columns = Columns(query)
         self.edges: dict[Edge, EdgeWork] = {}
         self.states = [_StateWork() for _ in self.places.states]
@@ -90,8 +96,8 @@ class _Planner:
         parts = factorise(self.query, self.places, self.translate, columns)
         if self.timed_out and isinstance(parts, Factorised):
             parts = "partial matches that time out are told"
-        if self.classes and isinstance(parts, Factorised):
-            parts = "partial matches have classes"
+        if self.sheds and isinstance(parts, Factorised):
+            parts = "partial matches are shed"
         if self.index != "full" and isinstance(parts, Factorised):
             parts = f"with index={self.index!r} partial matches are rows"
         if isinstance(parts, str):
@@ -131,7 +137,7 @@ class _Planner:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         self.edges = {edge: join(place.on_edge.get(edge, []), edge, self.index) for edge in self.places.edges}
-        for state in range(len(self.states) if removes_rows(query) else 0):
+        for state in range(len(self.states) if self.one_index else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.places.edges:
             self._choose_index(edge)
@@ -178,7 +184,7 @@ class _Planner:
             consumes=query.consume == "consumed",
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
-            windows=plan_windows(query, edge_negation, timed_out, make_plan),
+            windows=plan_windows(query, edge_negation, timed_out, self.isolated, make_plan),
             timed_out=timed_out,
             key=self._key(),
             store="rows",
