@@ -9,7 +9,7 @@ from fastcep.errors import MemoryLimitError, OrderError
 __all__ = ["in_options"]
 
 
-_OPTION = re.compile(r"(allowed_lateness|idle_timeout|memory_limit)\b")  # what a message about one begins with
+_OPTION = re.compile(r"(allowed_lateness|idle_timeout|memory_limit|latency_bound|on_memory_limit|cost_table|shedder|detector)\b")  # what a message about one begins with
 
 
 def in_options(error: Exception) -> str:
