@@ -11,10 +11,24 @@ from fastcep.errors import ValidationError
 from fastcep.events import format_duration
 from fastcep.shedding.options import as_choice, as_count, as_share
 
-__all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
+__all__ = ["Detecting", "MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
 
 
-class SmoothedLatency:
+class Detecting:
+    """What most detectors have in common: they learn nothing."""
+
+    def note_decision(self, partial_matches: int, cost: float) -> None:
+        """What a decision to shed cost does not matter."""
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+
+
+class SmoothedLatency(Detecting):
     """The processing latency, smoothed, against a set point slightly below the bound: the detector of *hybrid*.
 
     Parameters
@@ -49,7 +63,7 @@ class SmoothedLatency:
         return {"name": self.name, "statistic": self.statistic, "set_point": self.set_point}
 
 
-class QueueLength:
+class QueueLength(Detecting):
     """The length of the input queue, against the longest that keeps the bound: the detector of *espice*.
 
     With a processing latency ``l`` an event waits for less than the bound ``LB`` if no more than ``q_max = LB / l``
@@ -125,12 +139,12 @@ class QueueLength:
         """What it has learned, as JSON has it."""
         return {"bound": self._bound, "spent": self._spent, "events": self._events}
 
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` has told."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
         self._bound, self._spent, self._events = state["bound"], state["spent"], state["events"]
 
 
-class MemoryUse:
+class MemoryUse(Detecting):
     """What is held in memory, against a share of the limit.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any
 from fastcep.engine.overload.protocols import Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
-from fastcep.shedding.detectors import rough
+from fastcep.shedding.detectors import Detecting, rough
 from fastcep.shedding.options import as_count
 from fastcep.shedding.regression import Curve, fit_curve
 
@@ -19,7 +19,7 @@ __all__ = ["PredictedLatency"]
 _LEAST = 10  # samples to fit to
 
 
-class PredictedLatency:
+class PredictedLatency(Detecting):
     """The latency of the next event, predicted from how long it has waited and how many partial matches live.
 
     This is the detector of *pspice* (its Algorithm 1). ``f`` says how long an event is processed with ``n`` partial
@@ -55,9 +55,9 @@ class PredictedLatency:
         self._processing = _Function(self.samples, self.refit)
         self._dropping = _Function(self.samples, self.refit)
 
-    def note_decision(self, partial_matches: int, ns: float) -> None:
-        """Note how long a decision took, and what was dropped by it, with so many partial matches."""
-        self._dropping.note(partial_matches, ns)
+    def note_decision(self, partial_matches: int, cost: float) -> None:
+        """Learn what a decision to shed cost, in ns, with so many partial matches."""
+        self._dropping.note(partial_matches, cost)
 
     def read(self, load: Load) -> Reading:
         """Judge what is measured, and learn from it."""
@@ -91,10 +91,10 @@ class PredictedLatency:
         """What it has learned, as JSON has it."""
         return {"processing": self._processing.state(), "dropping": self._dropping.state()}
 
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` has told."""
-        self._processing.resume(state["processing"])
-        self._dropping.resume(state["dropping"])
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._processing.restore(state["processing"])
+        self._dropping.restore(state["dropping"])
 
 
 class _Function:
@@ -127,8 +127,8 @@ class _Function:
         curve = None if self.curve is None else self.curve.spec()
         return {"samples": [list(sample) for sample in self._samples], "new": self._new, "curve": curve}
 
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` has told."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
         self._samples.clear()
         self._samples.extend((int(n), float(ns)) for n, ns in state["samples"])
         self._new = state["new"]
