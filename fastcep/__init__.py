@@ -6,12 +6,14 @@
 >>> engine = fc.Engine(query)
 """
 
+from fastcep import shedding as shedding
 from fastcep.engine import Engine, Matches
 from fastcep.engine.state.keygroups import key_group
 from fastcep.errors import (
     DataError,
     FastcepError,
     MemoryLimitError,
+    ModelError,
     OrderError,
     ParseError,
     QueryError,
@@ -54,6 +56,7 @@ __all__ = [
     "FastcepError",
     "Matches",
     "MemoryLimitError",
+    "ModelError",
     "OrderError",
     "ParseError",
     "Query",
