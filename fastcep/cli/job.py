@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ class Job:
     engine: Mapping[str, Any]
     batch_rows: int
     functions: Path | None = None
-    shedding: SheddingOptions = SheddingOptions()
+    shedding: SheddingOptions = field(default_factory=SheddingOptions)
 
     def open(self, live: Live | None = None) -> Source:
         """Open the input."""

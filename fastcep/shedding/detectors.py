@@ -109,7 +109,7 @@ class QueueLength(Detecting):
         if not load.shedding and load.events > 0:
             self._spent = self._FORGET * self._spent + load.recent * load.events
             self._events = self._FORGET * self._events + load.events
-        utilisation = load.arrivals * load.recent or None
+        utilisation = load.arrivals * load.busy or None
         longest = self.q_max
         if longest <= 0:
             return Reading(0.0, utilisation)
