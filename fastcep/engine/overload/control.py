@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Control"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
@@ -65,6 +66,8 @@ class Control:
     ----------
     monitor
         The latencies.
+    listeners
+        Called with the processing and event latencies (ns) of every stretch of events, as they come.
     waiting
         Tells how many events wait in front of the engine at a time (ns on its clock), beside those it was given.
     """
@@ -84,6 +87,7 @@ class Control:
         self.monitor = LatencyMonitor(every=every, bound=bound)
         self._judges = [(detector, Controller()) for detector in detectors]
         self.episodes = Episodes()
+        self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
         self._queries: list[Controlled] = []
@@ -150,6 +154,8 @@ class Control:
             processing = np.full(number, (now - self._began) / number)
             event = processing if arrivals is None else (now - arrivals).astype(np.float64)
         self.monitor.record(processing, event)
+        for listener in self.listeners:
+            listener(processing, event)
         if self._first_time is None:
             self._first_time = int(times[first])
         if arrivals is not None and self._first_arrival is None:
