@@ -70,7 +70,9 @@ def test_bernoulli_drops_live_ones_only() -> None:
     orders = order(BernoulliMatches(), 0.3, 0.5)
     assert orders.births is None and orders.drops is not None
     assert orders.drops[:, 0, 0].tolist() == [0.3, 0.3, 0]
-    assert orders.kept == pytest.approx(0.49)
+    # The span of three events: density 2 x on 0..1 of the window, so the integral of 2 x 0.7^(8 x).
+    rate = -8 * np.log(0.7)
+    assert orders.kept == pytest.approx(2 * (1 - np.exp(-rate) * (1 + rate)) / rate**2, rel=1e-3)
     assert order(BernoulliMatches(), 0.0, 0.5) == Orders()
 
 
