@@ -16,10 +16,10 @@ BOUND = 500_000.0
 def test_the_mean_is_that_since_the_last_decision() -> None:
     reading = SmoothedLatency(set_point=0.8).read(Load(BOUND, smoothed=9e9, recent=500_000))
     assert reading.excess == pytest.approx(0.25)
-    assert reading.why == "mean of the processing latency 500us is above 400us"
+    assert reading.why == "processing latency (mean) 500us, set point 400us"
     assert (reading.utilisation, reading.amount) == (None, None)
     below = SmoothedLatency().read(Load(BOUND, recent=BOUND * 0.985 / 2))
-    assert below.excess == pytest.approx(-0.5) and below.why == ""
+    assert below.excess == pytest.approx(-0.5)
 
 
 def test_percentiles_are_smoothed_ones() -> None:
@@ -38,7 +38,7 @@ def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
     assert detector.q_max == pytest.approx(2000)
     assert reading.excess == pytest.approx(0.5)
     assert reading.utilisation == pytest.approx(0.5)
-    assert reading.why == "1,800 events wait, more than 1,600 (f = 0.8 of q_max = 2,000)"
+    assert reading.why == "1,800 events wait, limit 1,600 (f = 0.8 of q_max = 2,000)"
     assert detector.read(Load(BOUND, shedding=True, queue=0)).excess == pytest.approx(-4)
     for _ in range(100):
         detector.read(Load(BOUND, recent=500, events=1000))
@@ -48,7 +48,7 @@ def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
 def test_a_given_longest_queue_is_taken() -> None:
     detector = QueueLength(f=0.5, q_max=100)
     assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)
-    assert detector.read(Load(BOUND, queue=50)).why == ""
+    assert detector.read(Load(BOUND, queue=50)).excess == 0
 
 
 def test_windows_are_cut_so_that_a_part_fits_into_the_queue() -> None:
@@ -65,9 +65,9 @@ def test_memory() -> None:
     reading = MemoryUse(share=0.5).read(Load(0.0, memory=800, memory_limit=1000))
     assert reading.excess == pytest.approx(0.6)
     assert reading.amount == pytest.approx(1 - 500 / 800)
-    assert reading.why == "800 bytes are held, more than 500"
+    assert reading.why == "800 bytes are held, limit 500 (0.5 of memory_limit)"
     below = MemoryUse().read(Load(0.0, memory=450, memory_limit=1000))
-    assert below.excess == pytest.approx(-0.5) and below.amount is None and below.why == ""
+    assert below.excess == pytest.approx(-0.5) and below.amount is None
     with pytest.raises(ValidationError, match="needs a limit; give the engine memory_limit"):
         MemoryUse().read(Load(0.0, memory=1))
 
@@ -91,9 +91,19 @@ def test_prediction_drops_what_does_not_fit_into_the_time_left() -> None:
     reading = detector.read(Load(6000.0, waited=1000, partial_matches=100))
     assert reading.excess == pytest.approx((1000 + 6000) / 6000 - 1)
     assert reading.amount == pytest.approx(0.2)
-    assert reading.why.startswith("predicted latency 7us (1us in the queue, 6us to process, 0ns to shed, 0ns buffer)")
+    what = "predicted latency 7us (1us in the queue, 6us to process, 0ns to shed, 0ns buffer), bound 6us"
+    assert reading.why == what
     assert detector.read(Load(7000.0, waited=1000, partial_matches=100)).amount is None  # just fits
     assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even none fit
+
+
+def test_prediction_foresees_how_long_events_wait_until_the_next_decision() -> None:
+    """6,000 per event and one in 4,000: after 10 more events the last one waits for 20,000 longer."""
+    detector = trained(PredictedLatency())
+    load = Load(30_000.0, recent=6000.0, waited=1000, partial_matches=100, events=10, arrivals=1 / 4000)
+    assert detector.read(load).excess == pytest.approx(27_000 / 30_000 - 1)
+    load.arrivals = 1 / 8000
+    assert detector.read(load).excess == pytest.approx(7_000 / 30_000 - 1)
 
 
 def test_what_decisions_cost_and_the_buffer_count() -> None:
@@ -136,7 +146,7 @@ def test_what_is_learned_can_be_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ns", "text"), [(0, "0ns"), (7, "7ns"), (1234.5, "1234ns"), (493_234, "493200ns"), (8e9, "8s"), (0.3, "0ns")]
+    ("ns", "text"), [(0, "0ns"), (7, "7ns"), (1234.5, "1.234us"), (493_234, "493.2us"), (8e9, "8s"), (0.3, "0.3ns")]
 )
 def test_durations_for_people(ns: float, text: str) -> None:
     assert rough(ns) == text
