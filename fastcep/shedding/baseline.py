@@ -33,7 +33,7 @@ class Baseline:
     slices = 1
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = as_seed(self.name, seed)
+        self.seed = as_seed(f"shedder {self.name!r}", seed)
 
     def check(self, query: ast.Query) -> None:
         """Take every query."""

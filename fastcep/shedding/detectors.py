@@ -8,7 +8,7 @@ from typing import Any
 
 from fastcep.engine.overload.protocols import Load, Reading
 from fastcep.errors import ValidationError
-from fastcep.events import format_duration
+from fastcep.events.units import NANOSECONDS
 from fastcep.shedding.options import as_choice, as_count, as_share
 
 __all__ = ["Detecting", "MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
@@ -55,8 +55,8 @@ class SmoothedLatency(Detecting):
         """Judge what is measured."""
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
-        why = f"{self.statistic} of the processing latency {rough(latency)} is above {rough(limit)}"
-        return _reading(latency / limit - 1, why)
+        why = f"processing latency ({self.statistic}) {rough(latency)}, set point {rough(limit)}"
+        return Reading(latency / limit - 1, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
@@ -114,8 +114,8 @@ class QueueLength(Detecting):
         if longest <= 0:
             return Reading(0.0, utilisation)
         limit = self.f * longest
-        why = f"{load.queue:,} events wait, more than {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
-        return _reading((load.queue - limit) / (longest - limit), why, utilisation)
+        why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
+        return Reading((load.queue - limit) / (longest - limit), utilisation, why=why)
 
     def partitions(self, window_events: float) -> int:
         """Into how many parts a window of so many events is cut, so that each fits into the free room of the queue."""
@@ -169,10 +169,9 @@ class MemoryUse(Detecting):
         if load.memory_limit <= 0:
             raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
         limit = self.share * load.memory_limit
-        reading = _reading(load.memory / limit - 1, f"{load.memory:,} bytes are held, more than {limit:,.0f}")
-        if load.memory > limit:
-            reading.amount = 1 - limit / load.memory
-        return reading
+        amount = 1 - limit / load.memory if load.memory > limit else None
+        why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
+        return Reading(load.memory / limit - 1, amount=amount, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
@@ -180,10 +179,6 @@ class MemoryUse(Detecting):
 
 
 def rough(ns: float) -> str:
-    """A duration of at most four digits, for people."""
-    digits = 3 - math.floor(math.log10(ns)) if ns > 0 else 0
-    return format_duration(int(round(ns, min(digits, 0))))
-
-
-def _reading(excess: float, why: str, utilisation: float | None = None) -> Reading:
-    return Reading(excess, utilisation, why=why if excess > 0 else "")
+    """A duration with four digits, for people."""
+    unit = next((unit for unit in ("s", "ms", "us") if ns >= NANOSECONDS[unit]), "ns")
+    return f"{ns / NANOSECONDS[unit]:.4g}{unit}"

@@ -26,7 +26,8 @@ class _Events(Baseline):
             return [Orders() for _ in views]
         counts = Counts(views)
         keep = np.where(counts.relevant, keep_of(demand, _events_of(views)) ** self._weights(counts), 1.0)
-        return [self._order(view, 1 - keep, _survivors(view, keep, counts)) for view in views]
+        chances = 1 - keep
+        return [self._order(view, chances, _survivors(view, keep, counts)) for view in views]
 
     def _weights(self, counts: Counts) -> Floats:
         raise NotImplementedError

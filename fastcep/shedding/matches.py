@@ -14,6 +14,11 @@ from fastcep.shedding.ways import Ways
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
 
+#: In a window.
+_DECISIONS = 8
+_SHARES = (np.arange(100) + 0.5) / 100
+
+
 class _Births(Baseline):
     """Refuses births, and drops what would not have been born; what is different is how much more in some states.
 
@@ -106,7 +111,8 @@ class BernoulliMatches(Baseline):
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop now.
 
-        What is expected to be left takes it that each partial match of a match lives through one decision.
+        What is expected to be left takes it that there are eight decisions in a window, as the control makes them where
+        they cost little, and that a match's events stand anywhere in the window that its first one begins.
         """
         chance = min(max(demand, 0.0), 1.0)
         if chance == 0:
@@ -114,7 +120,8 @@ class BernoulliMatches(Baseline):
         orders = []
         for view in views:
             ways = Ways(view.plan)
-            kept = ways.of_matches(ways.along(np.where(ways.stored, 1 - chance, 1.0)))
+            spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)
+            kept = float(np.mean((1 - chance) ** (_DECISIONS * spans)))
             orders.append(Orders(drops=_by_cell(np.where(ways.stored, chance, 0.0), view), kept=kept))
         return orders
 

@@ -27,6 +27,9 @@ class PredictedLatency(Detecting):
     (`fastcep.shedding.regression`). It is too much if ``waited + f(n) + g(n) + buffer > bound``, and then as many
     partial matches are too many as are above the inverse of ``f`` at the time that is left for processing.
 
+    The paper judges at each event. Here as many events pass until the next decision as have since the last one, so that
+    ``waited`` is what the last of them will have waited: longer, if they come faster than they are processed.
+
     Parameters
     ----------
     buffer
@@ -65,15 +68,15 @@ class PredictedLatency(Detecting):
         if load.events > 0:
             self._processing.note(n, load.recent)
         processing, dropping = self._processing.at(n, load.recent), self._dropping.at(n)
-        fixed = load.waited + dropping + self.buffer
+        later = load.events * max(0.0, processing - 1 / load.arrivals) if load.arrivals > 0 else 0.0
+        fixed = load.waited + later + dropping + self.buffer
         excess = (fixed + processing) / load.bound - 1
-        if excess <= 0:
-            return Reading(excess)
         why = (
-            f"predicted latency {rough(fixed + processing)} ({rough(load.waited)} in the queue, {rough(processing)} to "
-            f"process, {rough(dropping)} to shed, {rough(self.buffer)} buffer) is above {rough(load.bound)}"
+            f"predicted latency {rough(fixed + processing)} ({rough(load.waited + later)} in the queue, "
+            f"{rough(processing)} to process, {rough(dropping)} to shed, {rough(self.buffer)} buffer), bound "
+            f"{rough(load.bound)}"
         )
-        return Reading(excess, amount=self._too_many(n, load.bound - fixed), why=why)
+        return Reading(excess, amount=self._too_many(n, load.bound - fixed) if excess > 0 else None, why=why)
 
     def _too_many(self, n: int, left: float) -> float | None:
         """The share of ``n`` partial matches that do not fit into the time left; None if that is not known."""

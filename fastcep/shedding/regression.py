@@ -14,7 +14,11 @@ from fastcep.errors import ValidationError
 
 __all__ = ["FAMILIES", "Curve", "fit_curve"]
 
-_MOST_EXPONENT = 700.0  # of e, in float64
+#: What no value is above, so that squares of them can be summed up.
+_MOST = 1e150
+
+#: What makes less than this share of the values is rounding.
+_FLAT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,10 @@ class Curve:
     def values(self, n: Floats) -> Floats:
         """The values at all of ``n``."""
         if self.family == "power":
-            return np.asarray(self.a * n**self.b)
+            with np.errstate(over="ignore"):
+                return np.minimum(self.a * n**self.b, _MOST)
         if self.family == "log-linear":
-            return np.exp(np.minimum(self.a + self.b * n, _MOST_EXPONENT))
+            return np.exp(np.minimum(self.a + self.b * n, math.log(_MOST)))
         return self.a + self.b * n + self.c * n * n
 
     def inverse(self, value: float) -> float:
@@ -142,7 +147,9 @@ def _quadratic(x: Floats, y: Floats) -> Curve | None:
 def _power(x: Floats, y: Floats) -> Curve | None:
     known = (x > 0) & (y > 0)
     line = _line(np.log(x[known]), np.log(y[known]))
-    return None if line is None else Curve("power", math.exp(min(line[0], _MOST_EXPONENT)), line[1])
+    if line is None or abs(line[0]) > math.log(_MOST):
+        return None
+    return Curve("power", math.exp(line[0]), line[1])
 
 
 def _log_linear(x: Floats, y: Floats) -> Curve | None:
@@ -170,7 +177,8 @@ def _rising(columns: Sequence[Floats], y: Floats) -> list[float]:
         constant, *factors = _least_squares([columns[at] for at in used], y, constant=True)
         lowest = int(np.argmin(factors))
         if factors[lowest] >= 0:
-            found = dict(zip(used, factors, strict=True))
+            least = _FLAT * float(np.abs(y).max())
+            found = {at: b if b * columns[at].max() > least else 0.0 for at, b in zip(used, factors, strict=True)}
             return [constant, *(found.get(at, 0.0) for at in range(len(columns)))]
         del used[lowest]
     rest = [0.0] * (len(columns) - 1)
