@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +17,8 @@ from fastcep.shedding.ways import Ways
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
 
-#: In a window.
-_DECISIONS = 8
+#: So many demands are remembered; a window seldom has more decisions.
+_PAST = 64
 _SHARES = (np.arange(100) + 0.5) / 100
 
 
@@ -24,18 +27,33 @@ class _Births(Baseline):
 
     As long as a demand stands, births alone bring the load down, but only in the course of a window. So when it grows,
     live partial matches are dropped until as few are left as if it had always been so: of those of a state, the share
-    that would have got there is known from the chances of the births on the way.
+    that would have got there is known from the chances of the births on the way. What it has grown from is the largest
+    demand of the last window, to which they were thinned out: a demand that goes up and down would drop them anew.
     """
 
     drops_matches = True
 
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._past: deque[float] = deque([0.0], _PAST)
+
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        self._past.append(before)
         if demand <= 0:
             return [Orders() for _ in views]
-        return [self._order(demand, before, view) for view in views]
+        return [self._order(demand, view) for view in views]
 
-    def _order(self, demand: float, before: float, view: View) -> Orders:
+    def state(self) -> dict[str, Any]:
+        """The demands of the last window."""
+        return {"past": list(self._past)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._past = deque(state["past"], _PAST)
+
+    def _order(self, demand: float, view: View) -> Orders:
+        before = max(list(self._past)[-max(1, math.ceil(view.decisions)) :])
         ways = Ways(view.plan)
         weights = self._weights(view, ways)
         keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
@@ -111,8 +129,8 @@ class BernoulliMatches(Baseline):
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop now.
 
-        What is expected to be left takes it that there are eight decisions in a window, as the control makes them where
-        they cost little, and that a match's events stand anywhere in the window that its first one begins.
+        What is expected to be left takes it that a match's events stand anywhere in the window that its first one
+        begins, so that what leads to it has to outlive the decisions until its last one.
         """
         chance = min(max(demand, 0.0), 1.0)
         if chance == 0:
@@ -121,7 +139,7 @@ class BernoulliMatches(Baseline):
         for view in views:
             ways = Ways(view.plan)
             spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)
-            kept = float(np.mean((1 - chance) ** (_DECISIONS * spans)))
+            kept = float(np.mean((1 - chance) ** (view.decisions * spans)))
             orders.append(Orders(drops=_by_cell(np.where(ways.stored, chance, 0.0), view), kept=kept))
         return orders
 

@@ -172,7 +172,10 @@ class Control:
             before, why = self.demand, self._judge(place, waited)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
-                views = [View(query.plan, query.shedding, self.shedder.slices) for query in self._queries]
+                views = [
+                    View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
+                    for query in self._queries
+                ]
                 orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
@@ -245,8 +248,9 @@ class Control:
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
         passed = time - (self._first_time if self._first_time is not None else time)
-        windows = [query.window_events(self._since, passed) for query in self._queries]
-        events = min(windows, default=0.0) / _BY_WINDOW
+        for query in self._queries:
+            query.events = query.window_events(self._since, passed)
+        events = min((query.events for query in self._queries), default=0.0) / _BY_WINDOW
         if self._spent > 0:
             events = max(events, self._least_time() / (self._spent / self._since))
         self._step = int(min(max(events, _LEAST), _MOST))

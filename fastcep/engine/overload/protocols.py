@@ -66,11 +66,14 @@ class View:
         Its matcher's side.
     slices
         Into how many slices of time the shedder cuts the window.
+    decisions
+        How many decisions are made in a window.
     """
 
-    def __init__(self, plan: Plan, shedding: Shedding, slices: int) -> None:
+    def __init__(self, plan: Plan, shedding: Shedding, slices: int, decisions: float = 8.0) -> None:
         self.plan = plan
         self.slices = slices
+        self.decisions = decisions
         self._shedding = shedding
 
     @cached_property
