@@ -104,12 +104,11 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0
+    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0
     cdef bint screens = edge.born and core.shed.on
     if source.birth >= 0:  # rows that this very event made stand at the end
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
-    core.rows_visited += end - bucket.head
     first = bucket.head
     while first < end:
         m = min(CHUNK, end - first)
@@ -118,6 +117,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
         if edge.has_predicate:
             for i in range(m):
                 keep[i] = start[i * fixed] >= live_from
+                visited += keep[i]
             row_inputs(core, &edge.predicate, edge.index, bucket, first, k)
             if run(core.vm, &edge.predicate, core.inputs, NULL, m, keep, NULL, NULL, 0) > 0:
                 for i in range(m):
@@ -125,11 +125,13 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                     n += keep[i]
         elif source.first:  # the dead are all before head
             n = m
+            visited += m
         else:
             for i in range(m):
                 rows[n] = i
                 n += start[i * fixed] >= live_from
             dead += m - n
+            visited += n
         if n > 0 and screens:
             if n == m:
                 for i in range(m):
@@ -145,6 +147,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
             if core.failed:
                 return
         first += m
+    core.rows_visited += visited
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 

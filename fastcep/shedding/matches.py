@@ -39,6 +39,8 @@ class _Births(Baseline):
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        if before == 0:  # nothing was asked for meanwhile
+            self._past.clear()
         self._past.append(before)
         if demand <= 0:
             return [Orders() for _ in views]
