@@ -7,6 +7,10 @@
 """
 
 from fastcep.engine import Engine, Matches
+from fastcep.engine.overload.maximum import maximum_rate
+from fastcep.engine.overload.queue import InputQueue
+from fastcep.engine.overload.rate import Rate
+from fastcep.engine.overload.replay import replay
 from fastcep.engine.state.keygroups import key_group
 from fastcep.errors import (
     DataError,
@@ -15,6 +19,7 @@ from fastcep.errors import (
     OrderError,
     ParseError,
     QueryError,
+    QueueFullError,
     SchemaError,
     SnapshotError,
     ValidationError,
@@ -52,12 +57,15 @@ __all__ = [
     "Engine",
     "EventBatch",
     "FastcepError",
+    "InputQueue",
     "Matches",
     "MemoryLimitError",
     "OrderError",
     "ParseError",
     "Query",
     "QueryError",
+    "QueueFullError",
+    "Rate",
     "Schema",
     "SchemaError",
     "SnapshotError",
@@ -73,12 +81,14 @@ __all__ = [
     "functions",
     "group",
     "key_group",
+    "maximum_rate",
     "on",
     "one_of",
     "parse",
     "parse_document",
     "parse_file",
     "periodic",
+    "replay",
     "same",
     "seq",
     "to_text",

@@ -17,6 +17,7 @@ __all__ = [
     "OverLimit",
     "ParseError",
     "QueryError",
+    "QueueFullError",
     "SchemaError",
     "SnapshotError",
     "ValidationError",
@@ -126,6 +127,27 @@ class QueryError(FastcepError):
             f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
             ".matches; the engine can go on. Query and message are worth a report"
         )
+
+
+class QueueFullError(FastcepError):
+    """An input queue has no room, and the time to wait for some is over.
+
+    Attributes
+    ----------
+    what, mend
+        The two parts of the message: what happened, and what to do about it.
+    taken
+        How many events of the batch are in the queue, from its first one on.
+    """
+
+    def __init__(self, what: str, mend: str, taken: int = 0) -> None:
+        super().__init__(what, mend, taken)
+        self.what = what
+        self.mend = mend
+        self.taken = taken
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.mend}"
 
 
 class SnapshotError(FastcepError):

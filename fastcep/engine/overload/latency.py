@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.overload.clock import exact_sum
 from fastcep.engine.overload.histogram import Histogram
 from fastcep.errors import SnapshotError, ValidationError
 
@@ -21,7 +22,6 @@ STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
 
 _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
-_LOW = 32  # bits of the lower half of a sum
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,6 +44,11 @@ class LatencyMonitor:
     ------
     ValidationError
         If an option is wrong.
+
+    Attributes
+    ----------
+    listener
+        Is told the processing and the event latencies of all events, also of those that are not recorded.
     """
 
     def __init__(self, window: int = 1000, every: int = 1, bound: float | None = None) -> None:
@@ -54,6 +59,7 @@ class LatencyMonitor:
             raise ValidationError(f"bound={bound}: expected nanoseconds, more than 0 and at most {_MOST}")
         self._window, self._every, self._bound = window, every, None if bound is None else float(bound)
         self._seen = 0
+        self.listener: Callable[[Floats, Floats], None] | None = None
         self._series = {kind: _Series(window, self._bound) for kind in KINDS}
 
     def record(self, processing: Floats, event: Floats | None = None) -> None:
@@ -80,6 +86,8 @@ class LatencyMonitor:
         self._seen += count
         for kind, series in self._series.items():
             series.add(given[kind][first :: self._every])
+        if self.listener is not None:
+            self.listener(given["processing"], given["event"])
 
     @property
     def count(self) -> int:
@@ -217,7 +225,7 @@ class _Series:
             return
         picoseconds = np.rint(values * 1000).astype(np.int64)
         self._histogram.add(picoseconds)
-        self.total += (int((picoseconds >> _LOW).sum()) << _LOW) + int((picoseconds & ((1 << _LOW) - 1)).sum())
+        self.total += exact_sum(picoseconds)
         self.most = max(self.most, float(values.max()))
         if self._bound is not None:
             self.over += int(np.count_nonzero(values > self._bound))
