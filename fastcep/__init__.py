@@ -6,6 +6,7 @@
 >>> engine = fc.Engine(query)
 """
 
+from fastcep import shedding as shedding
 from fastcep.engine import Engine, Matches
 from fastcep.engine.overload.maximum import maximum_rate
 from fastcep.engine.overload.queue import InputQueue
@@ -16,6 +17,7 @@ from fastcep.errors import (
     DataError,
     FastcepError,
     MemoryLimitError,
+    ModelError,
     OrderError,
     ParseError,
     QueryError,
@@ -60,6 +62,7 @@ __all__ = [
     "InputQueue",
     "Matches",
     "MemoryLimitError",
+    "ModelError",
     "OrderError",
     "ParseError",
     "Query",

@@ -13,6 +13,7 @@ __all__ = [
     "DataError",
     "FastcepError",
     "MemoryLimitError",
+    "ModelError",
     "OrderError",
     "OverLimit",
     "ParseError",
@@ -127,6 +128,10 @@ class QueryError(FastcepError):
             f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
             ".matches; the engine can go on. Query and message are worth a report"
         )
+
+
+class ModelError(FastcepError):
+    """A shedder has no model, or one of another query or schema than it is to shed for."""
 
 
 class QueueFullError(FastcepError):

@@ -136,6 +136,26 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="What the engine may hold, such as 1GiB; an error if it needs more."),
     ] = None,
+    on_memory_limit: Annotated[
+        str, typer.Option(metavar="raise|shed", help="With --shedder: drop partial matches instead of an error.")
+    ] = "raise",
+    latency_bound: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="The latency that events may have, such as 500us.")
+    ] = None,
+    shedder: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Drops what is too much: ri, si, rs, ss, pm-bl, e-bl, bl.")
+    ] = None,
+    detector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tells when it is: latency, queue, prediction, memory.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of what the shedder draws; 0.")] = None,
+    clock: Annotated[str, typer.Option(metavar="wall|virtual", help="On which latencies are measured.")] = "wall",
+    cost_table: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
+    ] = "measured",
+    index: Annotated[
+        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
+    ] = "full",
     allowed_lateness: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
     ] = None,
@@ -161,6 +181,7 @@ def run(
     from fastcep.cli.late import Lateness
     from fastcep.cli.outputs import OutputOptions
     from fastcep.cli.run import run as carry_out
+    from fastcep.cli.shedding import SheddingOptions
 
     carry_out(
         file,
@@ -176,6 +197,9 @@ def run(
         limit_print=limit_print,
         functions=functions,
         checkpoint=checkpoint_options(checkpoint, checkpoint_every),
+        shedding=SheddingOptions(
+            latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index
+        ),
     )
 
 

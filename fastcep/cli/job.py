@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.late import Lateness
 from fastcep.cli.outputs import OutputOptions
+from fastcep.cli.shedding import SheddingOptions
 from fastcep.cli.summary import Summary
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Job:
         Rows handed to it at once.
     functions
         The file of the user's functions.
+    shedding
+        What to do about overload.
     """
 
     schema: Schema
@@ -49,6 +52,7 @@ class Job:
     engine: Mapping[str, Any]
     batch_rows: int
     functions: Path | None = None
+    shedding: SheddingOptions = field(default_factory=SheddingOptions)
 
     def open(self, live: Live | None = None) -> Source:
         """Open the input."""

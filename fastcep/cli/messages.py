@@ -9,7 +9,8 @@ from fastcep.errors import MemoryLimitError, OrderError
 __all__ = ["in_options"]
 
 
-_OPTION = re.compile(r"(allowed_lateness|idle_timeout|memory_limit)\b")  # what a message about one begins with
+_NAMES = "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock"
+_OPTION = re.compile(rf"({_NAMES})\b")  # what a message about one begins with
 
 
 def in_options(error: Exception) -> str:

@@ -14,6 +14,7 @@ from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.job import Job
 from fastcep.cli.late import LateEvents, Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart
+from fastcep.cli.shedding import SheddingOptions
 from fastcep.cli.sink import Sink
 from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
@@ -79,6 +80,7 @@ def run(
     limit_print: int = 10,
     functions: Path | None = None,
     checkpoint: CheckpointOptions | None = None,
+    shedding: SheddingOptions | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -110,6 +112,8 @@ def run(
         The file of the user's functions, which has been loaded.
     checkpoint
         Go on where the last run broke off, and let the next one do so.
+    shedding
+        What to do about overload; by default nothing.
 
     Raises
     ------
@@ -124,10 +128,12 @@ def run(
     if checkpoint is not None:
         checkpoint.check(sources, targets)
     schema, queries = load(file, name)
+    shedding = shedding or SheddingOptions()
     options = {
         "attributes": attributes, "memory_limit": memory_limit, **lateness.options(sources, inputs.sort, batch_rows),
+        **shedding.engine(),
     }  # fmt: skip
-    job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions)
+    job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions, shedding)
     with display(0 if json or outputs.piped else limit_print) as shown:
         if checkpoint is None:
             summary = _run_at_once(job, shown)

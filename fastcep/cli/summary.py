@@ -44,6 +44,11 @@ class Summary:
         self.late = int(metrics["late_events"])
         self.peak_partial_matches = int(metrics["peak_partial_matches"])
         self.memory_bytes = max(self.memory_bytes, int(metrics["memory_bytes"]))
+        shedding = metrics["shedding"]
+        if shedding is not None:
+            self.shed_events = shedding["dropped_events"]
+            self.shed_matches = shedding["dropped_partial_matches"]
+            self.estimated_recall = round(shedding["estimated_recall"], 6)
 
     def stop(self, seconds: float) -> None:
         """Set the time, in seconds, and the throughput."""
@@ -64,5 +69,11 @@ class Summary:
             f"({self.events_per_second:,.0f} events/s), at most {self.peak_partial_matches:,} live partial matches",
             file=file,
         )
+        if self.shed_events or self.shed_matches:
+            print(
+                f"shed: {self.shed_events:,} events, {self.shed_matches:,} partial matches; estimated recall "
+                f"{self.estimated_recall:.3f}",
+                file=file,
+            )
         if self.bad_rows:
             print(f"{self.bad_rows:,} bad rows in {bad_rows}", file=file)

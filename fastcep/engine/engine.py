@@ -426,6 +426,23 @@ class Engine(Moving):
                 if self._queries.control is not None:
                     self._queries.control.end()
 
+    def listen(self, listener: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]) -> None:
+        """Call a function with the latencies of all events, a stretch of the stream after the other.
+
+        Parameters
+        ----------
+        listener
+            Gets the processing latencies and the event latencies, float64[n], ns.
+
+        Raises
+        ------
+        ValidationError
+            If latencies are not measured.
+        """
+        if self._queries.control is None:
+            raise ValidationError("listen() is for latencies: Engine(…, latency_bound='…') measures them")
+        self._queries.control.listeners.append(listener)
+
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:

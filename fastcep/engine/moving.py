@@ -204,8 +204,8 @@ class Moving(Stream):
         here, there = None if control is None else control.specs(), None if stored is None else stored["specs"]
         if here != there:
             raise SnapshotError(
-                f"the snapshot is of an engine that sheds load by {there}, this one by {here}: restore it with the same "
-                "shedder=… and detector=…"
+                f"the snapshot is of an engine that sheds load by {there}, this one by {here}: restore it with "
+                "shedder=… and detector=… as they were"
             )
         if control is not None and stored is not None:
             control.resume(stored)

@@ -6,7 +6,7 @@ values with an optional null mask. Inputs are columns or broadcast scalars; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from fastcep.plan.ir import Op
 CODE = {name: number for number, name in enumerate(OPCODES)}
 WIDTH = 6
 MAX_REGISTERS = 48
+
+#: Maps a sub-expression to its input ``(kind, number)``, or None when it has to be computed.
+Resolve = Callable[[Op], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Compiler:
         Maps a sub-expression to its input ``(kind, number)``, or None when it has to be computed.
     """
 
-    def __init__(self, resolve: Callable[[Op], tuple[str, int] | None]) -> None:
+    def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._code: list[int] = []
         self._constants: list[Any] = []
@@ -98,3 +101,23 @@ class Compiler:
     def _emit(self, name: str, destination: int, *operands: int) -> None:
         padded = (*operands, 0, 0, 0, 0)[: WIDTH - 2]
         self._code += [CODE[name], destination, *padded]
+
+
+def filtering(resolve: Resolve, conditions: Sequence[Op]) -> Program | None:
+    """The program that keeps the rows for which all conditions are true; None without any."""
+    if not conditions:
+        return None
+    compiler = Compiler(resolve)
+    for condition in conditions:
+        compiler.filter(condition)
+    return compiler.finish()
+
+
+def storing(resolve: Resolve, outputs: Sequence[tuple[int, Op]]) -> Program | None:
+    """The program that writes each expression to its output; None without any."""
+    if not outputs:
+        return None
+    compiler = Compiler(resolve)
+    for output, expr in outputs:
+        compiler.store(output, expr)
+    return compiler.finish()

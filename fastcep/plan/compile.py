@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
-from fastcep.plan.bytecode import Compiler
+from fastcep.plan.bytecode import filtering, storing
 from fastcep.plan.checks import Checks
+from fastcep.plan.classes import Classes, features_in, read_classes
 from fastcep.plan.contiguity import cut_off, neighbours
 from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, leaves, only, transform
@@ -30,6 +31,7 @@ MAX_VALUES = 64
 class _StateWork:
     registers: list[Op] = field(default_factory=list)
     temporary: list[Op] = field(default_factory=list)
+    features: list[Op] = field(default_factory=list)
 
     @property
     def outputs(self) -> list[Op]:
@@ -44,7 +46,14 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(query: ast.Query, timed_out: bool = False, store: str = "auto", index: str = "full") -> Plan:
+def make_plan(
+    query: ast.Query,
+    timed_out: bool = False,
+    store: str = "auto",
+    index: str = "full",
+    classes: Classes | None = None,
+    isolated: bool = False,
+) -> Plan:
     """Plan ``query`` (see the module's docstring).
 
     ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
@@ -53,20 +62,29 @@ def make_plan(query: ast.Query, timed_out: bool = False, store: str = "auto", in
     ``index``: which equalities the indexes of rows find them by, one of `joins.INDEXES`: all (``full``), those between
     plain attributes (``key``) or none (``off``); the others are tested row by row. Contiguity always stays in the keys,
     and events of negated variables are always found by theirs. But for ``full`` it is rows.
+
+    ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
+    (:mod:`fastcep.plan.classes`). It is rows then, each in one index, so that single ones can be shed; None: they are
+    not. ``isolated``: explicit windows are, because events are kept out of single ones.
     """
-    return _Planner(query, timed_out, index).plan(store)
+    return _Planner(query, timed_out, index, classes, isolated).plan(store)
 
 
 class _Planner:
-    def __init__(self, query: ast.Query, timed_out: bool, index: str) -> None:
+    def __init__(
+        self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool
+    ) -> None:
         self.query = query
+        self.sheds, self.isolated = classes is not None, isolated
         self.timed_out = timed_out
         self.index = index
-        placer = Placer(query, timed_out)
+        self.one_index = removes_rows(query) or self.sheds
+        placer = Placer(query, timed_out, self.one_index)
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
         self.translate = placer.translate
+        self.classes = read_classes(classes or {}, query, self.translate)
         self.columns = Columns(query)
         self.edges: dict[Edge, EdgeWork] = {}
         self.states = [_StateWork() for _ in self.places.states]
@@ -78,6 +96,8 @@ class _Planner:
         parts = factorise(self.query, self.places, self.translate, columns)
         if self.timed_out and isinstance(parts, Factorised):
             parts = "partial matches that time out are told"
+        if self.sheds and isinstance(parts, Factorised):
+            parts = "partial matches are shed"
         if self.index != "full" and isinstance(parts, Factorised):
             parts = f"with index={self.index!r} partial matches are rows"
         if isinstance(parts, str):
@@ -117,12 +137,14 @@ class _Planner:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         self.edges = {edge: join(place.on_edge.get(edge, []), edge, self.index) for edge in self.places.edges}
-        for state in range(len(self.states) if removes_rows(query) else 0):
+        for state in range(len(self.states) if self.one_index else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.places.edges:
             self._choose_index(edge)
         accept = {number: all_of(place.on_accept.get(number, []))
                   for number, state in enumerate(self.places.states) if state.accepting}  # fmt: skip
+        for item in self.indexes:  # only what may go on has a class
+            self.states[item.state].features = features_in(self.places.states[item.state], self.classes)
         self._temporaries(accept)
         self._fix_registers()
         self._check_registers()
@@ -162,7 +184,7 @@ class _Planner:
             consumes=query.consume == "consumed",
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
-            windows=plan_windows(query, edge_negation, timed_out, make_plan),
+            windows=plan_windows(query, edge_negation, timed_out, self.isolated, make_plan),
             timed_out=timed_out,
             key=self._key(),
             store="rows",
@@ -214,7 +236,8 @@ class _Planner:
                 source = self.states[edge.source].registers
                 work = self.edges[edge]
                 needed = list(work.residual)
-                needed += [self._rewritten(expr, edge) for expr in self.states[edge.target].outputs]
+                target = self.states[edge.target]
+                needed += [self._rewritten(expr, edge) for expr in (*target.outputs, *target.features)]
                 for expr in needed:
                     for part in self._carried(expr, edge.source):
                         if part not in source:
@@ -227,7 +250,7 @@ class _Planner:
                 variable = self.leaves[self.places.states[number].member].name
                 raise ValidationError(
                     f"query {self.query.name!r}: a partial match that has bound {variable!r} has to carry "
-                    f"{len(state.registers)} values for later conditions, "
+                    f"{len(state.registers)} values for later conditions{' and classes' if self.classes else ''}, "
                     f"expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where it fits"
                 )
 
@@ -254,12 +277,7 @@ class _Planner:
                 return ("row", registers.index(node))
             return ("event", self.columns.number(node)) if only(node, "event") else None
 
-        predicate = outputs = None
-        if work.residual:
-            compiler = Compiler(resolve)
-            for expr in work.residual:
-                compiler.filter(expr)
-            predicate = compiler.finish()
+        predicate = filtering(resolve, work.residual)
         copies: list[tuple[int, str, int]] = []
         computed: list[tuple[int, Op]] = []
         for number, wanted in enumerate(self.states[edge.target].outputs):
@@ -269,11 +287,8 @@ class _Planner:
                 copies.append((number, *source))
             else:
                 computed.append((number, expr))
-        if computed:
-            compiler = Compiler(resolve)
-            for number, expr in computed:
-                compiler.store(number, expr)
-            outputs = compiler.finish()
+        outputs = storing(resolve, computed)
+        features = [self._rewritten(feature, edge) for feature in self.states[edge.target].features]
         return EdgePlan(
             source=edge.source,
             target=edge.target,
@@ -291,6 +306,7 @@ class _Planner:
             absences=self.checks.absent_on_edge.get(edge, ()),
             key_texts=tuple((self._show(row), self._show(event)) for row, event in work.keys),
             predicate_texts=tuple(self._show(expr) for expr in work.residual),
+            features=storing(resolve, list(enumerate(features))),
         )
 
     def _keeps(self, edge: Edge) -> bool:
@@ -330,6 +346,7 @@ class _Planner:
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
+            features="".join(feature.dtype for feature in work.features),
         )
 
     def _key(self) -> KeyPlan | str:

@@ -16,6 +16,7 @@ from fastcep.plan.joins import OF_ONE
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
+from fastcep.query.types import BUILTINS
 
 __all__ = ["KeyWords", "find_key"]
 
@@ -143,8 +144,8 @@ def _by_equalities(
         if not (isinstance(conjunct, ast.Binary) and conjunct.operator == "="):
             continue
         sides = conjunct.left, conjunct.right
-        if not all(isinstance(side, ast.Attribute) for side in sides):
-            continue
+        if not all(isinstance(side, ast.Attribute) and side.name not in BUILTINS for side in sides):
+            continue  # what is built in is no column that tells whose an event is
         nodes = [(translate.variables[side.leaf], side.name) for side in sides if isinstance(side, ast.Attribute)]
         one, other = nodes
         kinds = [_reach(side, places, node[0]) for side, node in zip(sides, nodes, strict=True)]

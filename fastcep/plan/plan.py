@@ -162,7 +162,8 @@ class EdgePlan:
 
     The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. A run that
     must advance stays as well if the edge ``keeps`` it. ``copies`` are the outputs that are there already:
-    ``(output, "row", register)`` or ``(output, "event", column)``; the program ``outputs`` computes the others.
+    ``(output, "row", register)`` or ``(output, "event", column)``; the program ``outputs`` computes the others. The
+    program ``features`` stores feature j of the target at j: all of them, over ``row`` registers and ``event`` columns.
     """
 
     source: int
@@ -190,7 +191,8 @@ class StatePlan:
 
     ``member`` is a member that is bound last in it. ``bindings`` are the variables (members, groups) that a row has a
     word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``.
-    ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`.
+    ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`; ``features`` one per feature
+    (:mod:`fastcep.plan.classes`) of what its rows are asked for.
     """
 
     member: int

@@ -60,18 +60,18 @@ class WindowPlan:
 
 
 def plan_windows(
-    query: ast.Query, edge_negation: bool, timed_out: bool, make: Callable[[ast.Query], Plan]
+    query: ast.Query, edge_negation: bool, timed_out: bool, sheds: bool, make: Callable[[ast.Query], Plan]
 ) -> WindowPlan | None:
     """Plan the windows of ``query``; None without explicit ones.
 
     ``edge_negation``: a negated variable looks to the beginning or the end of the window. ``timed_out``: partial
-    matches that time out are asked for. ``make`` plans a query.
+    matches that time out are asked for. ``sheds``: events are kept out of single windows. ``make`` plans a query.
     """
     window = query.window
     if not isinstance(window, ast.ExplicitWindow):
         return None
     opening, closing = window.opening, window.closing
-    why = _why_isolated(query, edge_negation, timed_out)
+    why = _why_isolated(query, edge_negation, timed_out, sheds)
     on_event = bool(closing.types)
     refers = closing.where is not None and opening.variable in ast.variables(closing.where)
     return WindowPlan(
@@ -87,7 +87,7 @@ def plan_windows(
     )
 
 
-def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool) -> str:
+def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool, sheds: bool) -> str:
     if query.select != "each":
         return f"SELECT {query.select}"
     if query.consume == "consumed":
@@ -98,7 +98,9 @@ def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool) -> str
         return f"AFTER MATCH {query.after_match.upper()}"
     if edge_negation:
         return "NEG at the edge of the window"
-    return "timed_out=True" if timed_out else ""
+    if timed_out:
+        return "timed_out=True"
+    return "events are kept out of single windows" if sheds else ""
 
 
 def _member(bound: ast.Bound) -> ast.Member:

@@ -35,7 +35,7 @@ def _grammar() -> Lark:
     return Lark(
         text,
         parser="lalr",
-        start=["query", "document"],
+        start=["query", "document", "expression"],
         propagate_positions=True,
         maybe_placeholders=True,
         cache=_table_file() or False,
@@ -57,7 +57,7 @@ def _table_file() -> str | None:
 
 
 def parse_tree(source: Source, start: str) -> Branch:
-    """Parse a text from ``start`` ("query" or "document"); ParseError in plain words where it does not fit."""
+    """Parse a text from ``start`` ("query", "document" or "expression"); ParseError in plain words."""
     try:
         return _grammar().parse(source.text, start=start)
     except UnexpectedInput as error:

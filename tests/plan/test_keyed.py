@@ -63,6 +63,8 @@ NOT_KEYED = {
     f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",
     f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A stands for two variables with different keys",
     f"PATTERN SEQ(A a, B b) WHERE a.ID = b.F {END}": "ID = F is not of one type",
+    f"PATTERN SEQ(A a, B b) WHERE a.time = b.ID {END}": NOTHING,
+    f"PATTERN SEQ(A a, B b) WHERE a.type = b.type AND a.seq = b.V {END}": NOTHING,
     f"PATTERN SEQ(A a, B b) WHERE [ID] {END} AFTER MATCH SKIP PAST LAST": "drops the partial matches of all keys",
     "PATTERN SEQ(A a, B b) WHERE [ID] WINDOW OPEN ON C w CLOSE AFTER 3 EVENTS LIMIT 2 PER WINDOW": "LIMIT counts",
 }

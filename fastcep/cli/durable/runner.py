@@ -92,8 +92,9 @@ class _Run:
         else:
             shown.tell(f"going on behind row {before.rows:,}, from commit {before.number} in '{folder.path}'")
             self._engine = Engine.restore(
-                folder.file(before.state.name).read_bytes(), job.queries, memory_limit=job.engine["memory_limit"]
-            )
+                folder.file(before.state.name).read_bytes(), job.queries, memory_limit=job.engine["memory_limit"],
+                shedder=job.engine["shedder"], detector=job.engine["detector"],
+            )  # fmt: skip
             self._summary = Summary(**before.summary)
             shown.begin(self._summary.events)
         self._earlier = self._summary.seconds

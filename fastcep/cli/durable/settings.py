@@ -37,6 +37,7 @@ def make_settings(job: Job) -> dict[str, Any]:
         "--attributes": engine["attributes"],
         "--allowed-lateness": _duration(engine["allowed_lateness"]),
         "--late": job.lateness.output is not None,
+        **job.shedding.settings(),
     }
 
 

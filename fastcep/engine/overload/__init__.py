@@ -1,1 +1,1 @@
-"""The runtime of load shedding: clocks, latencies, the input queue, and the control that carries a shedder's orders out."""
+"""The runtime of load shedding: clocks, latencies, the input queue, and the control that carries out what is shed."""

@@ -1,17 +1,16 @@
 """Overload control: measures what the engine does, and lets a shedder drop what is too much.
 
-Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch` says,
-and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come since
-the last decision, the detector judges what was measured since then, the controller makes a demand of that, the shedder
-orders, and the orders go to the matchers as tables.
+Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch`
+says, and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come
+since the last decision, the detector judges what was measured since then, the controller makes a demand of that, the
+shedder orders, and the orders go to the matchers as tables.
 
 Invariant: on the virtual clock all of this depends on the events and the seed only, not on how they came in batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep._core.shedding import Shedding
 from fastcep.engine.overload.clock import VirtualClock, WallClock
+from fastcep.engine.overload.controlled import Controlled
 from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.episodes import Episodes
 from fastcep.engine.overload.latency import LatencyMonitor
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Shedder, View
-from fastcep.plan import Plan
+from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
 
 if TYPE_CHECKING:
     from fastcep.engine.running import Running
@@ -42,18 +39,11 @@ Floats = npt.NDArray[np.float64]
 _BY_WINDOW = 8
 _LEAST, _MOST = 32, 1 << 13
 
-#: Share of the time that decisions may take on the wall clock.
+#: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
+#: so many times what one costs.
 _OVERHEAD = 0.02
-
-
-@dataclass(slots=True, eq=False)
-class _Query:
-    """A query under control, and what it was told last."""
-
-    item: Running
-    matcher: Matcher
-    shedding: Shedding
-    orders: Orders
+_OF_BOUND = 0.05
+_NEAREST = 4
 
 
 class Control:
@@ -76,6 +66,8 @@ class Control:
     ----------
     monitor
         The latencies.
+    listeners
+        Called with the processing and event latencies (ns) of every stretch of events, as they come.
     waiting
         Tells how many events wait in front of the engine at a time (ns on its clock), beside those it was given.
     """
@@ -95,9 +87,10 @@ class Control:
         self.monitor = LatencyMonitor(every=every, bound=bound)
         self._judges = [(detector, Controller()) for detector in detectors]
         self.episodes = Episodes()
+        self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
-        self._queries: list[_Query] = []
+        self._queries: list[Controlled] = []
         self._prices = table.picoseconds()
         self._costs = np.zeros(_MOST, np.int64)
         self._arrivals: Ints | None = None
@@ -106,8 +99,8 @@ class Control:
         self._first_time: int | None = None
         self._first_arrival: int | None = None
         self._decisions = 0
-        self._overhead = 0.0
-        self._decision_ns = 0.0
+        self._overhead, self._last_cost = 0.0, 0.0
+        self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
         self._began = 0
 
     # ----------------------------------------------------------------- queries
@@ -124,18 +117,13 @@ class Control:
 
     def use(self, running: Sequence[Running]) -> None:
         """Control these queries from now on; those that are controlled already go on as they are."""
-        known = {query.item: query for query in self._queries}
+        known = {query.matcher: query for query in self._queries}
         self._queries = []
         for item in running:
-            query = known.get(item)
             assert isinstance(item.matcher, Matcher)
-            if query is None or query.matcher is not item.matcher:
-                query = _Query(item, item.matcher, Shedding(item.matcher), Orders())
-                if self.shedder is not None:
-                    classes = self.shedder.classes(item.query)
-                    query.shedding.begin(_tables(item.plan, classes), self.shedder.seed)
-                else:
-                    query.shedding.begin([None] * len(item.plan.states), 0)
+            query = known.get(item.matcher)
+            if query is None:
+                query = Controlled(item.plan, item.matcher, self.shedder)
             self._queries.append(query)
         for number, query in enumerate(self._queries):
             prices = self._prices[:6].copy()
@@ -166,6 +154,8 @@ class Control:
             processing = np.full(number, (now - self._began) / number)
             event = processing if arrivals is None else (now - arrivals).astype(np.float64)
         self.monitor.record(processing, event)
+        for listener in self.listeners:
+            listener(processing, event)
         if self._first_time is None:
             self._first_time = int(times[first])
         if arrivals is not None and self._first_arrival is None:
@@ -182,10 +172,13 @@ class Control:
             before, why = self.demand, self._judge(place, waited)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
-                views = [View(query.item.plan, query.shedding, self.shedder.slices) for query in self._queries]
+                views = [
+                    View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
+                    for query in self._queries
+                ]
                 orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
-                    looked_at += self._carry_out(query, own)
+                    looked_at += query.carry_out(own, self._decisions + 1)
             self._note(demand > 0, why)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
@@ -206,6 +199,7 @@ class Control:
         load = Load(
             bound=float(self.bound or 0),
             recent=self._spent / self._since,
+            busy=(self._spent + self._last_cost) / self._since,
             waited=waited,
             partial_matches=sum(query.matcher.live for query in self._queries),
             events=self._since,
@@ -220,30 +214,15 @@ class Control:
             load.arrivals = self._since / passed if passed > 0 else 0.0
         return load
 
-    def _carry_out(self, query: _Query, orders: Orders) -> int:
-        """Tell a matcher; returns how many partial matches were looked at."""
-        shedding, old = query.shedding, query.orders
-        types = len(query.item.plan.type_members)
-        if orders.events is not None or old.events is not None:
-            shedding.drop_events(_chances(orders.events, (types,)))
-        if orders.windows is not None or old.windows is not None:
-            shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
-        if orders.births is not None or old.births is not None:
-            shape = (len(query.item.plan.states), shedding.stride)
-            shedding.refuse_births(_chances(orders.births, shape))
-        query.orders = orders
-        if orders.drops is None or not orders.drops.any():
-            return 0
-        return shedding.drop_rows(_chances(orders.drops), self._decisions + 1)
-
     def _note(self, sheds: bool, why: str) -> None:
-        kept = [query.orders.kept for query in self._queries]
-        weights = [query.item.query.weight for query in self._queries]
-        matches = sum(query.matcher.matches for query in self._queries)
-        share = float(np.average(kept, weights=weights)) if sum(weights) > 0 else 1.0
-        self.episodes.found(matches, share)
+        matches, share, weights = 0, 0.0, 0.0
+        for query in self._queries:
+            matches += query.matcher.matches
+            share += query.weight * query.orders.kept
+            weights += query.weight
+        self.episodes.found(matches, share / weights if weights > 0 else 1.0)
         if sheds or self.episodes.active:
-            self.episodes.note(self.clock.now(), sheds, why, *self._dropped())
+            self.episodes.note(self.clock.now(), sheds, why, self._dropped)
 
     def _dropped(self) -> tuple[int, int]:
         counted = [query.shedding.counted() for query in self._queries]
@@ -260,6 +239,7 @@ class Control:
             self._decision_ns += (elapsed - self._decision_ns) / 8 if self._decision_ns else elapsed
             cost = float(elapsed)
         self._overhead += cost
+        self._last_cost = cost
         if worked:
             live = sum(query.matcher.live for query in self._queries)
             for detector, _ in self._judges:
@@ -268,32 +248,24 @@ class Control:
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
         passed = time - (self._first_time if self._first_time is not None else time)
-        windows = [self._events_of(query.item.plan, passed) for query in self._queries]
-        events = min(windows, default=0.0) / _BY_WINDOW
-        if not isinstance(self.clock, VirtualClock) and self._spent > 0:
-            events = max(events, self._decision_ns / (_OVERHEAD * self._spent / self._since))
+        for query in self._queries:
+            query.events = query.window_events(self._since, passed)
+        events = min((query.events for query in self._queries), default=0.0) / _BY_WINDOW
+        if self._spent > 0:
+            events = max(events, self._least_time() / (self._spent / self._since))
         self._step = int(min(max(events, _LEAST), _MOST))
         self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
 
-    def _events_of(self, plan: Plan, passed: int) -> float:
-        """How many events a window of the query has, by those that came since the last decision."""
-        window = plan.query.window
-        if isinstance(window, ast.CountWindow):
-            return window.events
-        span = 0
-        if isinstance(window, ast.TimeWindow):
-            span = window.nanoseconds
-        elif plan.windows is not None and plan.windows.closing == 1:
-            return plan.windows.length
-        elif plan.windows is not None and plan.windows.closing == 0:
-            span = plan.windows.length
-        return self._since * span / passed if passed > 0 and span > 0 else 1024.0
+    def _least_time(self) -> float:
+        """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
+        cost = self._decision_ns
+        return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views
 
     def end(self) -> None:
         """The stream has ended."""
-        self.episodes.close(self.clock.now(), *self._dropped())
+        self.episodes.close(self.clock.now(), self._dropped)
 
     def metrics(self) -> dict[str, Any]:
         """What was measured and dropped, see `Engine.metrics`."""
@@ -313,7 +285,7 @@ class Control:
             "dropped_partial_matches": partial_matches,
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
-            "queries": {query.item.name: _told(query) for query in self._queries},
+            "queries": {query.plan.query.name: query.metrics() for query in self._queries},
         }
 
     def specs(self) -> dict[str, Any]:
@@ -335,8 +307,8 @@ class Control:
             "demand": self.demand,
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-                        self._overhead],
-            "queries": [_stored(query) for query in self._queries],
+                        self._overhead, self._last_cost],
+            "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -352,58 +324,6 @@ class Control:
         self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-         self._overhead) = state["numbers"]  # fmt: skip
+         self._overhead, self._last_cost) = state["numbers"]  # fmt: skip
         for query, own in zip(self._queries, state["queries"], strict=True):
-            query.shedding.resume({name: np.array(values, np.int64) for name, values in own["counted"].items()},
-                                  own["drawn"])  # fmt: skip
-            arrays = {name: None if own[name] is None else np.array(own[name], np.float64)
-                      for name in ("events", "windows", "births")}  # fmt: skip
-            self._carry_out(query, Orders(**arrays, bin=own["bin"], kept=own["kept"]))
-
-
-def _tables(plan: Plan, classes: Mapping[str, Classes]) -> list[Any]:
-    """The table of each state's classes, as `Shedding.begin` takes them."""
-    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-    found: list[Any] = []
-    for state in plan.states:
-        own = classes.get(names[state.member]) if state.features else None
-        if own is None:
-            found.append(None)
-            continue
-        size = np.array(own.table.shape, np.int64)
-        found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
-    return found
-
-
-def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
-    """Chances from 0 to 1 as the matcher draws them, in 2^32."""
-    if shares is None:
-        return np.zeros(shape, np.int64)
-    return np.ascontiguousarray(np.rint(np.clip(shares, 0.0, 1.0) * 2.0**32).astype(np.int64))
-
-
-def _told(query: _Query) -> dict[str, Any]:
-    """What was dropped of a query: events by type, births and partial matches by variable and class."""
-    plan, counted = query.item.plan, query.shedding.counted()
-    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-    by_class: dict[str, dict[str, list[int]]] = {}
-    for number, state in enumerate(plan.states):
-        if state.indexes:
-            own = by_class.setdefault(names[state.member], {"born": [], "refused": [], "dropped": []})
-            for what, values in own.items():
-                more = counted[what][number].tolist()
-                values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
-    types = plan.query.schema.type_names
-    return {
-        "kept": query.orders.kept,
-        "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
-        "partial_matches": by_class,
-    }
-
-
-def _stored(query: _Query) -> dict[str, Any]:
-    orders = query.orders
-    tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist()
-              for name in ("events", "windows", "births")}  # fmt: skip
-    counted = {name: values.tolist() for name, values in query.shedding.counted().items()}
-    return {**tables, "bin": orders.bin, "kept": orders.kept, "counted": counted, "drawn": list(query.shedding.drawn)}
+            query.restore(own)

@@ -8,9 +8,9 @@ which the latency is at its set point, and its average over time stays there. Wi
 arrives beyond what is done. Then the integral term makes both equal (`Reading.utilisation` = 1), and a proportional one
 holds the length where the detector wants it. A detector that knows how much to save (`Reading.amount`) is believed.
 
-The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks at
-latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was measured
-since the last one only, and is made once in an eighth of a window at most.
+The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks
+at latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was
+measured since the last one only, and is made once in an eighth of a window at most.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from fastcep.engine.overload.protocols import Reading
 
 __all__ = ["Controller"]
 
-#: Share of the excess that is added to the pressure at every decision. A window has eight decisions, and what is decided
-#: shows after a window at the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2.
+#: Share of the excess that is added to the pressure at every decision. A window has eight decisions, and what is
+#: decided shows after a window at the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2.
 _INTEGRAL = 0.06
 
 #: Pressure per excess of a queue's length.
 _PROPORTIONAL = 0.7
+
+#: Share of that excess that is added to the pressure, so that a long queue gets shorter again.
+_BACK = 0.04
 
 #: What an excess counts at most, so that a beginning far from the set point does not overshoot far.
 _MOST = 2.0
@@ -71,7 +74,8 @@ class Controller:
         if excess > 0 and self.demand == 0 and utilisation > 1:
             self._integral = min(max(self._integral, log(utilisation)), _LIMIT)
         elif excess > 0 or utilisation < 1:
-            self._integrate(_INTEGRAL * max(-1.0, min(utilisation - 1, _MOST)))
+            apart = max(-1.0, min(utilisation - 1, _MOST))
+            self._integrate(_INTEGRAL * apart + _BACK * max(-1.0, min(excess, _MOST)))
         pressure = self._integral + _PROPORTIONAL * excess
         return min(max(pressure, 0.0), _LIMIT)
 

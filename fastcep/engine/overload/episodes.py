@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Episodes"]
@@ -17,9 +18,9 @@ _QUIET = 8
 class Episodes:
     """Episodes of shedding, one after the other.
 
-    An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall is
-    estimated by weighting each match that was found by the inverse of the chance with which it was kept
-    (Horvitz and Thompson), as the shedder's orders had it over the last window.
+    An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall
+    is estimated by weighting each match that was found by the inverse of the chance with which it was kept (Horvitz and
+    Thompson), as the shedder's orders had it over the last window.
 
     Attributes
     ----------
@@ -55,26 +56,30 @@ class Episodes:
         """The estimated share of the matches that were found; None before the first."""
         return self._found / self._expected if self._expected else None
 
-    def note(self, now: int, sheds: bool, why: str, events: int, partial_matches: int) -> None:
-        """Take into account a decision at ``now``; the numbers are those dropped since the engine was made."""
+    def note(self, now: int, sheds: bool, why: str, dropped: Callable[[], tuple[int, int]]) -> None:
+        """Take into account a decision at ``now``.
+
+        ``dropped`` gives how many events and partial matches were dropped since the engine was made.
+        """
         if sheds:
             self._quiet = 0
             if not self.active:
                 self.active, self._why, self._began = True, why, now
-                self._before = events, partial_matches
+                self._before = dropped()
                 self._episode = self._found, self._expected
                 self.count += 1
         elif self.active:
             self._quiet += 1
             if self._quiet >= _QUIET:
-                self.close(now, events, partial_matches)
+                self.close(now, dropped)
 
-    def close(self, now: int, events: int, partial_matches: int) -> None:
+    def close(self, now: int, dropped: Callable[[], tuple[int, int]]) -> None:
         """End the episode that goes on, if there is one, and log it."""
         if not self.active:
             return
         self.active = False
         self._quiet = 0
+        events, partial_matches = dropped()
         found, expected = self._found - self._episode[0], self._expected - self._episode[1]
         recall = f"{found / expected:.3f}" if expected else "unknown, no match was found"
         _LOG.warning(

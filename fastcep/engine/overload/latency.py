@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,6 @@ class LatencyMonitor:
     ------
     ValidationError
         If an option is wrong.
-
-    Attributes
-    ----------
-    listener
-        Is told the processing and the event latencies of all events, also of those that are not recorded.
     """
 
     def __init__(self, window: int = 1000, every: int = 1, bound: float | None = None) -> None:
@@ -59,7 +54,6 @@ class LatencyMonitor:
             raise ValidationError(f"bound={bound}: expected nanoseconds, more than 0 and at most {_MOST}")
         self._window, self._every, self._bound = window, every, None if bound is None else float(bound)
         self._seen = 0
-        self.listener: Callable[[Floats, Floats], None] | None = None
         self._series = {kind: _Series(window, self._bound) for kind in KINDS}
 
     def record(self, processing: Floats, event: Floats | None = None) -> None:
@@ -86,8 +80,6 @@ class LatencyMonitor:
         self._seen += count
         for kind, series in self._series.items():
             series.add(given[kind][first :: self._every])
-        if self.listener is not None:
-            self.listener(given["processing"], given["event"])
 
     @property
     def count(self) -> int:

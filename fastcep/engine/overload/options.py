@@ -79,7 +79,7 @@ def arrival_times(arrivals: npt.ArrayLike, events: int) -> Ints:
     times = np.asarray(arrivals)
     if times.shape != (events,) or times.dtype.kind not in "iu":
         raise ValidationError(
-            f"arrivals: expected {events:,} times as integers of ns, one per event, found {times.dtype} of {times.shape}"
+            f"arrivals: expected {events:,} times, integers of ns, one per event, found {times.dtype} of {times.shape}"
         )
     if events > 1 and bool((times[1:] < times[:-1]).any()):
         place = int(np.argmax(times[1:] < times[:-1])) + 1
@@ -116,13 +116,14 @@ def _bound(latency_bound: str | timedelta | float) -> float:
 
 
 def _check(
-    bound: float | None, shedder: Shedder | None, detector: object, costs: CostTable, *, threads: int, sheds_memory: bool
-) -> None:
+    bound: float | None, shedder: Shedder | None, detector: object, costs: CostTable, *, threads: int,
+    sheds_memory: bool,
+) -> None:  # fmt: skip
     empty = costs.event + costs.relevant
     if bound is not None and bound < empty:
         raise ValidationError(
-            f"latency_bound={bound:.6g} ns is below what an event costs an engine without partial matches, {empty:.3g} ns by "
-            f"the cost table {costs.name!r}: no shedding can hold it; give a larger one"
+            f"latency_bound={bound:.6g} ns is below what an event costs an engine without partial matches, "
+            f"{empty:.3g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
         )
     if shedder is not None and bound is None and not sheds_memory:
         raise ValidationError(

@@ -1,9 +1,9 @@
 """What the engine's overload control, detectors and shedders tell each other.
 
-The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*: which
-share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*: chances
-with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by looking
-them up (``fastcep._core.shed``), so that between two decisions no Python runs.
+The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*:
+which share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*:
+chances with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by
+looking them up (``fastcep._core.shed``), so that between two decisions no Python runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Classes:
 
 
 class View:
-    """What a shedder sees of one query. Arrays by state are in the order of `Plan.states`, by type in that of the schema.
+    """What a shedder sees of one query.
+
+    Arrays by state are in the order of `Plan.states`, those by type in that of the schema.
 
     Parameters
     ----------
@@ -64,11 +66,14 @@ class View:
         Its matcher's side.
     slices
         Into how many slices of time the shedder cuts the window.
+    decisions
+        How many decisions are made in a window.
     """
 
-    def __init__(self, plan: Plan, shedding: Shedding, slices: int) -> None:
+    def __init__(self, plan: Plan, shedding: Shedding, slices: int, decisions: float = 8.0) -> None:
         self.plan = plan
         self.slices = slices
+        self.decisions = decisions
         self._shedding = shedding
 
     @cached_property
@@ -177,6 +182,8 @@ class Load:
         The processing latency, by the detector's statistic over the last events.
     recent
         Its mean over the events since the last decision.
+    busy
+        The same with what the last decision cost: how long the engine is busy with an event.
     waited
         How long the last event has waited in the queue.
     queue
@@ -196,6 +203,7 @@ class Load:
     bound: float
     smoothed: float = 0.0
     recent: float = 0.0
+    busy: float = 0.0
     waited: float = 0.0
     queue: int = 0
     arrivals: float = 0.0

@@ -1,0 +1,143 @@
+"""A query under overload control: how partial matches are told apart, and what its matcher is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.match import Matcher
+from fastcep._core.shedding import Shedding
+from fastcep.engine.overload.protocols import Classes, Orders, Shedder
+from fastcep.plan import Plan
+from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+__all__ = ["Controlled"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Table = tuple[Ints, Ints, npt.NDArray[np.uint8], int]  #: low, size, table, other: see `Shedding.begin`
+
+#: Events of a window of which nobody knows how many it has.
+_UNKNOWN = 1024.0
+
+
+class Controlled:
+    """A query, and what its matcher was told last.
+
+    Parameters
+    ----------
+    plan, matcher
+        The query's.
+    shedder
+        Tells its partial matches apart; None: nothing is dropped.
+
+    Attributes
+    ----------
+    shedding
+        The matcher's side.
+    orders
+        What it was told last.
+    events
+        How many events a window has, by those between the last two decisions.
+    """
+
+    def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
+        self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
+        self.shedding = Shedding(matcher)
+        self.orders = Orders()
+        self.events = _UNKNOWN
+        classes = {} if shedder is None else shedder.classes(plan.query)
+        self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+        self.shedding.begin(self._tables(classes), 0 if shedder is None else shedder.seed)
+
+    def _tables(self, classes: Mapping[str, Classes]) -> list[Table | None]:
+        """The table of each state's classes."""
+        found: list[Table | None] = []
+        for state in self.plan.states:
+            own = classes.get(self._names[state.member]) if state.features else None
+            if own is None:
+                found.append(None)
+                continue
+            size = np.array(own.table.shape, np.int64)
+            found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
+        return found
+
+    def carry_out(self, orders: Orders, salt: int) -> int:
+        """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.
+
+        ``salt`` is another number each time.
+        """
+        shedding, old = self.shedding, self.orders
+        types = len(self.plan.type_members)
+        if orders.events is not None or old.events is not None:
+            shedding.drop_events(_chances(orders.events, (types,)))
+        if orders.windows is not None or old.windows is not None:
+            shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
+        if orders.births is not None or old.births is not None:
+            shape = (len(self.plan.states), shedding.stride)
+            shedding.refuse_births(_chances(orders.births, shape))
+        self.orders = orders
+        if orders.drops is None or not orders.drops.any():
+            return 0
+        return shedding.drop_rows(_chances(orders.drops), salt)
+
+    def window_events(self, events: int, passed: int) -> float:
+        """How many events a window has, if so many came while ``passed`` ns of the stream passed."""
+        window, windows = self.plan.query.window, self.plan.windows
+        if isinstance(window, ast.CountWindow):
+            return window.events
+        span = window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
+        if windows is not None and windows.closing == AFTER_EVENTS:
+            return windows.length
+        if windows is not None and windows.closing == AFTER_TIME:
+            span = windows.length
+        return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
+
+    def metrics(self) -> dict[str, Any]:
+        """What was dropped: events by type, births and partial matches by variable and class."""
+        counted = self.shedding.counted()
+        by_class: dict[str, dict[str, list[int]]] = {}
+        for number, state in enumerate(self.plan.states):
+            if state.indexes:
+                own = by_class.setdefault(self._names[state.member], {"born": [], "refused": [], "dropped": []})
+                for what, values in own.items():
+                    more = counted[what][number].tolist()
+                    values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
+        types = self.plan.query.schema.type_names
+        return {
+            "kept": self.orders.kept,
+            "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
+            "partial_matches": by_class,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot has of it, as JSON has it."""
+        orders = self.orders
+        tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
+        counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
+        more = {"counted": counted, "drawn": list(self.shedding.drawn)}
+        return {**tables, "bin": orders.bin, "kept": orders.kept, "window": self.events, **more}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
+        self.shedding.resume(counted, state["drawn"])
+        tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
+        self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"]), 0)
+        self.events = state["window"]
+
+
+#: Orders that stand until the next ones.
+_TABLES = ("events", "windows", "births")
+
+
+def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
+    """Chances from 0 to 1 as the matcher draws them, in 2^32."""
+    if shares is None:
+        return np.zeros(shape, np.int64)
+    return np.ascontiguousarray(np.rint(np.clip(shares, 0.0, 1.0) * 2.0**32).astype(np.int64))

@@ -1,0 +1,59 @@
+"""Expressions beside a query: what is asked of its partial matches, which bind only some of its variables."""
+
+from __future__ import annotations
+
+from fastcep.query import ast
+from fastcep.query.check_condition import negated_mentions, refuse_lists
+from fastcep.query.expressions import ExpressionReader
+from fastcep.query.parser import parse_tree
+from fastcep.query.printer import expression_text
+from fastcep.query.source import Problem, Source
+from fastcep.query.types import Scope, type_of
+
+__all__ = ["parse_feature"]
+
+
+def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
+    """Parse and check an expression over the variables of a query.
+
+    Parameters
+    ----------
+    text
+        An expression such as ``a.V + SUM(b[].V)``; it speaks of single events and of aggregates, not of ``[i]``.
+    query
+        The checked query.
+    what
+        What it is for, as errors name it.
+
+    Raises
+    ------
+    ParseError
+        The text is wrong; the error shows where.
+    """
+    source = Source(text, what)
+    try:
+        expression = ExpressionReader(source).read(parse_tree(source, "expression").children[0])
+        _check(expression, Scope.of(query))
+    except Problem as problem:
+        raise source.error(problem.message, problem.span) from None
+    except RecursionError:
+        raise source.error("the expression nests too deeply; simplify it", None) from None
+    return expression
+
+
+def _check(expression: ast.Expr, scope: Scope) -> None:
+    refuse_lists(expression)
+    for part in ast.walk(expression):
+        if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
+            x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
+            raise Problem(
+                f"[i] goes through all elements, and a partial match has one value: write {x}[first].{a}, "
+                f"{x}[last].{a}, {x}[0].{a} or an aggregate such as MAX({x}[].{a})",
+                part,
+            )
+    type_of(expression, scope)
+    for mention in negated_mentions(expression, scope):
+        raise Problem(
+            f"{mention.leaf} is negated, so a partial match has no event of it; leave {expression_text(mention)} out",
+            mention,
+        )

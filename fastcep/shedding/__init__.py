@@ -1,0 +1,37 @@
+"""Load shedding: what is dropped when it is too much, and when that is.
+
+Shedders say what to drop: `RandomEvents` and others whole events, `RandomMatches` and others partial matches. Detectors
+say when. `fastcep.engine.overload.protocols` has what an engine's control tells them and wants to know.
+"""
+
+from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.shedding.classes import FixedClasses
+from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
+from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
+from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
+from fastcep.shedding.names import by_name, detector_by_name
+from fastcep.shedding.prediction import PredictedLatency
+
+__all__ = [
+    "BernoulliMatches",
+    "Classes",
+    "Detector",
+    "FixedClasses",
+    "Load",
+    "MemoryUse",
+    "Orders",
+    "PatternWeightedEvents",
+    "PredictedLatency",
+    "QueueLength",
+    "RandomEvents",
+    "RandomMatches",
+    "Reading",
+    "SelectivityEvents",
+    "SelectivityMatches",
+    "Shedder",
+    "SmoothedLatency",
+    "TypeWeightedEvents",
+    "View",
+    "by_name",
+    "detector_by_name",
+]

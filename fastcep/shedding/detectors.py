@@ -1,0 +1,184 @@
+"""When it is too much: by what is measured of latency, queue and memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastcep.engine.overload.protocols import Load, Reading
+from fastcep.errors import ValidationError
+from fastcep.events.units import NANOSECONDS
+from fastcep.shedding.options import as_choice, as_count, as_share
+
+__all__ = ["Detecting", "MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
+
+
+class Detecting:
+    """What most detectors have in common: they learn nothing."""
+
+    def note_decision(self, partial_matches: int, cost: float) -> None:
+        """What a decision to shed cost does not matter."""
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+
+
+class SmoothedLatency(Detecting):
+    """The processing latency, smoothed, against a set point slightly below the bound: the detector of *hybrid*.
+
+    Parameters
+    ----------
+    statistic
+        ``"mean"``: of all events since the last decision, so that it tells nothing of how it was before that;
+        ``"p95"`` and ``"p99"``: over the last events.
+    set_point
+        Which share of the bound is aimed at.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong.
+    """
+
+    name = "latency"
+
+    def __init__(self, statistic: str = "mean", set_point: float = 0.985) -> None:
+        self.statistic = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
+        self.set_point = as_share("detector 'latency'", "set_point", set_point)
+
+    def read(self, load: Load) -> Reading:
+        """Judge what is measured."""
+        latency = load.recent if self.statistic == "mean" else load.smoothed
+        limit = self.set_point * load.bound
+        why = f"processing latency ({self.statistic}) {rough(latency)}, set point {rough(limit)}"
+        return Reading(latency / limit - 1, why=why)
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them."""
+        return {"name": self.name, "statistic": self.statistic, "set_point": self.set_point}
+
+
+class QueueLength(Detecting):
+    """The length of the input queue, against the longest that keeps the bound: the detector of *espice*.
+
+    With a processing latency ``l`` an event waits for less than the bound ``LB`` if no more than ``q_max = LB / l``
+    events are before it. It is too much when more than the share ``f`` of these wait; the rest is room for what comes
+    until shedding helps.
+
+    Parameters
+    ----------
+    f
+        Which share of the longest queue may wait.
+    q_max
+        The longest queue, in events. None: by the mean processing latency while nothing is shed, of about the last ten
+        measurements; nothing is too much before the first.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong.
+    """
+
+    name = "queue"
+    statistic = "mean"
+    _FORGET = 0.9
+
+    def __init__(self, f: float = 0.8, q_max: int | None = None) -> None:
+        self.f = as_share("detector 'queue'", "f", f)
+        if self.f == 1:
+            raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
+        self._given = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
+        self._bound = 0.0
+        self._spent = self._events = 0.0
+
+    @property
+    def q_max(self) -> float:
+        """How many events may wait at most; 0 as long as that is not known."""
+        if self._given is not None:
+            return float(self._given)
+        return self._bound * self._events / self._spent if self._spent > 0 else 0.0
+
+    def read(self, load: Load) -> Reading:
+        """Judge what is measured; what is measured while nothing is shed says how long the queue may become."""
+        self._bound = load.bound
+        if not load.shedding and load.events > 0:
+            self._spent = self._FORGET * self._spent + load.recent * load.events
+            self._events = self._FORGET * self._events + load.events
+        utilisation = load.arrivals * load.busy or None
+        longest = self.q_max
+        if longest <= 0:
+            return Reading(0.0, utilisation)
+        limit = self.f * longest
+        why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
+        return Reading((load.queue - limit) / (longest - limit), utilisation, why=why)
+
+    def partitions(self, window_events: float) -> int:
+        """Into how many parts a window of so many events is cut, so that each fits into the free room of the queue."""
+        longest = self.q_max
+        return max(1, math.ceil(window_events / (longest - self.f * longest))) if longest > 0 else 1
+
+    def amount(self, window_events: float, utilisation: float) -> float:
+        """How many events are to be dropped of each part of a window.
+
+        With arrivals at rate ``R`` and a throughput ``th``, ``utilisation`` is ``R / th``, and ``R - th`` of ``R``
+        events are too many: ``x = (R - th) * p_size / R``.
+        """
+        size = window_events / self.partitions(window_events)
+        return size * (1 - 1 / utilisation) if utilisation > 1 else 0.0
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them."""
+        return {"name": self.name, "f": self.f, "q_max": self._given}
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        return {"bound": self._bound, "spent": self._spent, "events": self._events}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._bound, self._spent, self._events = state["bound"], state["spent"], state["events"]
+
+
+class MemoryUse(Detecting):
+    """What is held in memory, against a share of the limit.
+
+    Parameters
+    ----------
+    share
+        Which share of the memory limit may be held.
+
+    Raises
+    ------
+    ValidationError
+        If an option is wrong; from `read`, if there is no limit.
+    """
+
+    name = "memory"
+    statistic = "mean"
+
+    def __init__(self, share: float = 0.9) -> None:
+        self.share = as_share("detector 'memory'", "share", share)
+
+    def read(self, load: Load) -> Reading:
+        """Judge what is measured."""
+        if load.memory_limit <= 0:
+            raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
+        limit = self.share * load.memory_limit
+        amount = 1 - limit / load.memory if load.memory > limit else None
+        why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
+        return Reading(load.memory / limit - 1, amount=amount, why=why)
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them."""
+        return {"name": self.name, "share": self.share}
+
+
+def rough(ns: float) -> str:
+    """A duration with four digits, for people."""
+    unit = next((unit for unit in ("s", "ms", "us") if ns >= NANOSECONDS[unit]), "ns")
+    return f"{ns / NANOSECONDS[unit]:.4g}{unit}"

@@ -1,0 +1,152 @@
+"""Baselines that drop partial matches: at random, or by the selectivity of what they bind."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fastcep.engine.overload.protocols import Floats, Orders, View
+from fastcep.shedding.baseline import Baseline
+from fastcep.shedding.chances import Counts, bound_by, keep_of, weights_of
+from fastcep.shedding.ways import Ways
+
+__all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
+
+
+#: So many demands are remembered; a window seldom has more decisions.
+_PAST = 64
+_SHARES = (np.arange(100) + 0.5) / 100
+
+
+class _Births(Baseline):
+    """Refuses births, and drops what would not have been born; what is different is how much more in some states.
+
+    As long as a demand stands, births alone bring the load down, but only in the course of a window. So when it grows,
+    live partial matches are dropped until as few are left as if it had always been so: of those of a state, the share
+    that would have got there is known from the chances of the births on the way. What it has grown from is the largest
+    demand of the last window, to which they were thinned out: a demand that goes up and down would drop them anew.
+    """
+
+    drops_matches = True
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._past: deque[float] = deque([0.0], _PAST)
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        self._past.append(before)
+        if demand <= 0:
+            return [Orders() for _ in views]
+        return [self._order(demand, view) for view in views]
+
+    def state(self) -> dict[str, Any]:
+        """The demands of the last window."""
+        return {"past": list(self._past)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._past = deque(state["past"], _PAST)
+
+    def _order(self, demand: float, view: View) -> Orders:
+        before = max(list(self._past)[-max(1, math.ceil(view.decisions)) :])
+        ways = Ways(view.plan)
+        weights = self._weights(view, ways)
+        keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
+        left = ways.along(keep)
+        orders = Orders(births=_by_class(1 - keep, view), kept=ways.of_matches(left))
+        if demand > before:
+            held = ways.along(np.where(ways.stored, keep_of(before, ways.births) ** weights, 1.0))
+            drops = np.where(ways.stored, 1 - np.divide(left, held, out=np.ones_like(left), where=held > 0), 0.0)
+            orders.drops = _by_cell(drops.clip(0, 1), view)
+        return orders
+
+    def _weights(self, view: View, ways: Ways) -> Floats:
+        raise NotImplementedError
+
+
+class RandomMatches(_Births):
+    """Drops partial matches at random: the baseline *RS*.
+
+    Births are refused with the same chance in all states.
+
+    Parameters
+    ----------
+    seed
+        Of what is drawn.
+    """
+
+    name = "rs"
+
+    def _weights(self, view: View, ways: Ways) -> Floats:
+        return np.ones(len(ways.stored))
+
+
+class SelectivityMatches(_Births):
+    """Drops more partial matches whose events are of low selectivity: the baseline *SS*.
+
+    What a partial match is worth is the product of the selectivities (see `SelectivityEvents`) of the types of what it
+    binds, as counted so far.
+
+    Parameters
+    ----------
+    seed
+        Of what is drawn.
+    """
+
+    name = "ss"
+
+    def _weights(self, view: View, ways: Ways) -> Floats:
+        plan, counts = view.plan, Counts([view])
+        member_of = np.array([bound_by(plan, number) for number in range(len(plan.type_members))])
+        by_member = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in member_of.T]
+        utility = np.array([np.prod([by_member[member] for member in bound]) for bound in ways.members])
+        born = (view.counted["born"] + view.counted["refused"]).sum(axis=1).astype(float)
+        weights = np.ones(len(ways.stored))
+        weights[ways.stored] = weights_of(utility[ways.stored], born[ways.stored])
+        return weights
+
+
+class BernoulliMatches(Baseline):
+    """Drops live partial matches, each with the same chance: the baseline *PM-BL* of pSPICE.
+
+    "A random partial match dropper (denoted by PM-BL) that uses Bernoulli distribution to drop PMs" (pSPICE, section
+    IV-A): at every decision with a demand each is dropped with this chance. No birth is refused.
+
+    Parameters
+    ----------
+    seed
+        Of what is drawn.
+    """
+
+    name = "pm-bl"
+    drops_matches = True
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        """Say for each query what to drop now.
+
+        What is expected to be left takes it that a match's events stand anywhere in the window that its first one
+        begins, so that what leads to it has to outlive the decisions until its last one.
+        """
+        chance = min(max(demand, 0.0), 1.0)
+        if chance == 0:
+            return [Orders() for _ in views]
+        orders = []
+        for view in views:
+            ways = Ways(view.plan)
+            spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)
+            kept = float(np.mean((1 - chance) ** (view.decisions * spans)))
+            orders.append(Orders(drops=_by_cell(np.where(ways.stored, chance, 0.0), view), kept=kept))
+        return orders
+
+
+def _by_class(chances: Floats, view: View) -> Floats:
+    return np.repeat(chances[:, None], view.classes, axis=1)
+
+
+def _by_cell(chances: Floats, view: View) -> Floats:
+    return np.repeat(_by_class(chances, view)[:, :, None], view.slices, axis=2)

@@ -1,0 +1,97 @@
+"""A shedder that orders anything, and a detector that always asks for it: what the engine must bear."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fastcep.query import ast
+from fastcep.query.patterns import positive_leaves
+from fastcep.shedding import Classes, Detector, Load, Orders, Reading, View
+
+TABLE = np.array([0, 1, 2], np.uint8)
+
+
+class Always:
+    """Demands the same whatever is measured."""
+
+    name, statistic = "always", "mean"
+
+    def __init__(self, amount: float = 0.5) -> None:
+        self._amount = amount
+
+    def read(self, load: Load) -> Reading:
+        return Reading(0.0, amount=self._amount, why="always")
+
+    def note_decision(self, partial_matches: int, cost: float) -> None:
+        pass
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, "amount": self._amount}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        pass
+
+
+class Chaos:
+    """Orders chances drawn anew at every decision. ``calm`` orders none of them."""
+
+    name, slices, drops_matches, in_windows = "chaos", 3, True, True
+
+    def __init__(self, seed: int, *, classes: bool, calm: bool = False) -> None:
+        self.seed, self._classes, self._calm = seed, classes, calm
+        self._random = random.Random(seed)
+
+    def check(self, query: ast.Query) -> None:
+        pass
+
+    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        """By a number of the event that is bound last, where all its types have one."""
+        found = {}
+        for leaf in positive_leaves(query.pattern) if self._classes else ():
+            kinds = [dict(query.schema.attributes(name)) for name in leaf.member.types]
+            keys = [key for key in kinds[0] if all(kind.get(key) == "int64" for kind in kinds)]
+            if keys and leaf.group is None:
+                end = "[last]" if leaf.repeated else ""
+                found[leaf.name] = Classes((f'{leaf.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
+        return found
+
+    def detector(self, of: str) -> Detector:
+        return Always()
+
+    def _draw(self, *shape: int) -> Any:
+        choices = [0.0] if self._calm else [0.0, 0.0, 0.3, 0.7, 1.0]
+        return np.array(self._random.choices(choices, k=int(np.prod(shape)))).reshape(shape)
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        orders = []
+        for view in views:
+            states, types = len(view.plan.states), len(view.plan.type_members)
+            assert view.live.sum() >= 0
+            windows = view.plan.windows is not None and view.plan.windows.isolated
+            orders.append(Orders(
+                events=self._draw(types) if self._random.random() < 0.5 else None,
+                windows=self._draw(types, 3) if windows else None,
+                bin=self._random.choice([1, 2]),
+                births=self._draw(states, view.classes) if self._random.random() < 0.7 else None,
+                drops=self._draw(states, view.classes, view.slices) if self._random.random() < 0.7 else None,
+                kept=0.5,
+            ))  # fmt: skip
+        return orders
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, "seed": self.seed}
+
+    def state(self) -> dict[str, Any]:
+        state = self._random.getstate()
+        return {"random": [state[0], list(state[1]), state[2]]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        version, words, gauss = state["random"]
+        self._random.setstate((version, tuple(words), gauss))

@@ -1,0 +1,42 @@
+"""What a shedder is shown, without an engine: plans with counters that a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+import fastcep as fc
+from fastcep._core.shedding import Shedding
+from fastcep.engine.overload.protocols import View
+from fastcep.plan import Plan, make_plan
+
+SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+Q1 = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 8ms"
+TYPED = ("seen", "dropped_events", "tried", "yielded")
+
+
+class Counters:
+    """Stands for `Shedding`."""
+
+    def __init__(self, plan: Plan, counted: Mapping[str, Any], classes: int) -> None:
+        self.plan, self.stride, self.given = plan, classes, counted
+
+    def counted(self) -> dict[str, Any]:
+        """Counters by type as given, else 0; ``born`` and the like have one number per state, all of class 0."""
+        types, states = len(self.plan.type_members), len(self.plan.states)
+        found = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
+        for name in ("born", "refused", "dropped"):
+            cells = np.zeros((states, self.stride), np.int64)
+            values = np.array(self.given.get(name, np.zeros((states, 1))), np.int64).reshape(states, -1)
+            cells[:, : values.shape[1]] = values
+            found[name] = cells
+        return found
+
+
+def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> View:
+    """A view of a query with these counters."""
+    plan = make_plan(replace(fc.parse(text, SCHEMA, name="q"), weight=weight), store="rows")
+    return View(plan, cast(Shedding, Counters(plan, counted, classes)), slices)

@@ -1,0 +1,152 @@
+"""Detectors: worked numbers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fastcep.errors import ValidationError
+from fastcep.shedding import Load, MemoryUse, PredictedLatency, QueueLength, SmoothedLatency
+from fastcep.shedding.detectors import rough
+
+BOUND = 500_000.0
+
+
+def test_the_mean_is_that_since_the_last_decision() -> None:
+    reading = SmoothedLatency(set_point=0.8).read(Load(BOUND, smoothed=9e9, recent=500_000))
+    assert reading.excess == pytest.approx(0.25)
+    assert reading.why == "processing latency (mean) 500us, set point 400us"
+    assert (reading.utilisation, reading.amount) == (None, None)
+    below = SmoothedLatency().read(Load(BOUND, recent=BOUND * 0.985 / 2))
+    assert below.excess == pytest.approx(-0.5)
+
+
+def test_percentiles_are_smoothed_ones() -> None:
+    detector = SmoothedLatency("p95", set_point=1.0)
+    assert detector.statistic == "p95"
+    assert detector.read(Load(BOUND, smoothed=750_000, recent=1)).excess == pytest.approx(0.5)
+
+
+def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
+    detector = QueueLength()
+    first = detector.read(Load(BOUND, queue=10**6))
+    assert first.excess == 0 and first.utilisation is None  # nothing is known yet
+    detector.read(Load(BOUND, recent=250, events=1000))
+    assert detector.q_max == pytest.approx(2000)
+    reading = detector.read(Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200))
+    assert detector.q_max == pytest.approx(2000)
+    assert reading.excess == pytest.approx(0.5)
+    assert reading.utilisation == pytest.approx(0.5)
+    assert reading.why == "1,800 events wait, limit 1,600 (f = 0.8 of q_max = 2,000)"
+    assert detector.read(Load(BOUND, shedding=True, queue=0)).excess == pytest.approx(-4)
+    for _ in range(100):
+        detector.read(Load(BOUND, recent=500, events=1000))
+    assert detector.q_max == pytest.approx(1000, rel=1e-3)
+
+
+def test_a_given_longest_queue_is_taken() -> None:
+    detector = QueueLength(f=0.5, q_max=100)
+    assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)
+    assert detector.read(Load(BOUND, queue=50)).excess == 0
+
+
+def test_windows_are_cut_so_that_a_part_fits_into_the_queue() -> None:
+    """ALGORITHMS: with q_max = 2,000 and f = 0.8 there is room for 400 events."""
+    detector = QueueLength(f=0.8, q_max=2000)
+    assert [detector.partitions(size) for size in (1, 400, 401, 2000)] == [1, 1, 2, 5]
+    assert detector.amount(2000, 1.25) == pytest.approx(400 * 0.2)
+    assert detector.amount(2000, 2.0) == pytest.approx(200)
+    assert detector.amount(2000, 1.0) == 0 and detector.amount(2000, 0.5) == 0
+    assert QueueLength().partitions(1000) == 1
+
+
+def test_memory() -> None:
+    reading = MemoryUse(share=0.5).read(Load(0.0, memory=800, memory_limit=1000))
+    assert reading.excess == pytest.approx(0.6)
+    assert reading.amount == pytest.approx(1 - 500 / 800)
+    assert reading.why == "800 bytes are held, limit 500 (0.5 of memory_limit)"
+    below = MemoryUse().read(Load(0.0, memory=450, memory_limit=1000))
+    assert below.excess == pytest.approx(-0.5) and below.amount is None
+    with pytest.raises(ValidationError, match="needs a limit; give the engine memory_limit"):
+        MemoryUse().read(Load(0.0, memory=1))
+
+
+def trained(detector: PredictedLatency) -> PredictedLatency:
+    for n in range(10, 110, 10):
+        detector.read(Load(BOUND, recent=1000.0 + 50 * n, partial_matches=n, events=100))
+    return detector
+
+
+def test_before_there_are_samples_the_measured_latency_stands_for_itself() -> None:
+    reading = PredictedLatency(buffer="100us").read(
+        Load(BOUND, recent=300_000, waited=200_000, partial_matches=50, events=1)
+    )
+    assert reading.excess == pytest.approx(0.2) and reading.amount is None
+
+
+def test_prediction_drops_what_does_not_fit_into_the_time_left() -> None:
+    """f(n) = 1,000 + 50 n; 5,000 left for processing: 80 fit, of 100."""
+    detector = trained(PredictedLatency())
+    reading = detector.read(Load(6000.0, waited=1000, partial_matches=100))
+    assert reading.excess == pytest.approx((1000 + 6000) / 6000 - 1)
+    assert reading.amount == pytest.approx(0.2)
+    what = "predicted latency 7us (1us in the queue, 6us to process, 0ns to shed, 0ns buffer), bound 6us"
+    assert reading.why == what
+    assert detector.read(Load(7000.0, waited=1000, partial_matches=100)).amount is None  # just fits
+    assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even none fit
+
+
+def test_prediction_foresees_how_long_events_wait_until_the_next_decision() -> None:
+    """6,000 per event and one in 4,000: after 10 more events the last one waits for 20,000 longer."""
+    detector = trained(PredictedLatency())
+    load = Load(30_000.0, recent=6000.0, waited=1000, partial_matches=100, events=10, arrivals=1 / 4000)
+    assert detector.read(load).excess == pytest.approx(27_000 / 30_000 - 1)
+    load.arrivals = 1 / 8000
+    assert detector.read(load).excess == pytest.approx(7_000 / 30_000 - 1)
+
+
+def test_what_decisions_cost_and_the_buffer_count() -> None:
+    detector = trained(PredictedLatency(buffer="500ns"))
+    for n in range(10, 110, 10):
+        detector.note_decision(n, 10.0 * n)
+    reading = detector.read(Load(6000.0, partial_matches=100))
+    assert reading.excess == pytest.approx((6000 + 1000 + 500) / 6000 - 1)
+    assert reading.amount == pytest.approx(1 - (4500 - 1000) / 50 / 100)
+
+
+def test_a_latency_that_does_not_depend_on_partial_matches_says_no_amount() -> None:
+    detector = PredictedLatency()
+    for n in range(10):
+        detector.read(Load(BOUND, recent=1000.0, partial_matches=n, events=1))
+    reading = detector.read(Load(500.0, partial_matches=5))
+    assert reading.excess == pytest.approx(1) and reading.amount is None
+
+
+def test_old_samples_are_forgotten() -> None:
+    detector = trained(PredictedLatency(samples=10, refit=10))
+    for n in range(10, 110, 10):
+        detector.read(Load(BOUND, recent=100.0 * n, partial_matches=n, events=100))
+    assert detector.read(Load(5000.0, partial_matches=100)).amount == pytest.approx(0.5)
+
+
+def test_what_is_learned_can_be_stored() -> None:
+    load = Load(4000.0, recent=300.0, partial_matches=77, events=9, queue=5)
+    prediction, queue = trained(PredictedLatency()), QueueLength()
+    prediction.note_decision(3, 4.0)
+    queue.read(Load(BOUND, recent=250, events=1000))
+    other, longest = PredictedLatency(), QueueLength()
+    other.restore(json.loads(json.dumps(prediction.state())))
+    longest.restore(json.loads(json.dumps(queue.state())))
+    assert longest.q_max == queue.q_max
+    for _ in range(120):
+        assert other.read(load) == prediction.read(load)
+        assert longest.read(load) == queue.read(load)
+    assert SmoothedLatency().state() == {}
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(0, "0ns"), (7, "7ns"), (1234.5, "1.234us"), (493_234, "493.2us"), (8e9, "8s"), (0.3, "0.3ns")]
+)
+def test_durations_for_people(ns: float, text: str) -> None:
+    assert rough(ns) == text

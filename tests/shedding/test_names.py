@@ -1,0 +1,99 @@
+"""Shedders and detectors by name, and what is wrong with their options."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from shed_views import Q1, SCHEMA
+
+import fastcep as fc
+from fastcep.errors import ValidationError
+from fastcep.shedding import Detector, Shedder, by_name, detector_by_name
+from fastcep.shedding.names import DETECTORS, SHEDDERS
+
+PLAIN = ("ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl")
+NEEDED: dict[str, Any] = {"classes": {}, "refuse": {"a": [0.5]}}
+
+
+@pytest.mark.parametrize("spelling", [*PLAIN, "classes"])
+def test_shedders_by_name(spelling: str) -> None:
+    shedder: Shedder = by_name(spelling, seed=3, **(NEEDED if spelling == "classes" else {}))
+    assert (shedder.name, shedder.seed, shedder.slices) == (spelling, 3, 1)
+    assert shedder.spec()["name"] == spelling and shedder.spec()["seed"] == 3
+    assert json.loads(json.dumps(shedder.spec())) == shedder.spec()
+    query = fc.parse(Q1, SCHEMA, name="q")
+    shedder.check(query)
+    assert shedder.classes(query) == {}
+    assert shedder.drops_matches is (spelling in ("rs", "ss", "pm-bl", "classes"))
+    assert shedder.in_windows is (spelling == "bl")
+    assert list(shedder.decide(0.5, 0.0, [])) == []
+
+
+def test_all_names_are_tested() -> None:
+    assert set(SHEDDERS) == {*PLAIN, "classes"}
+    assert set(DETECTORS) == {"latency", "queue", "prediction", "memory"}
+
+
+@pytest.mark.parametrize("spelling", sorted(DETECTORS))
+def test_detectors_by_name(spelling: str) -> None:
+    detector: Detector = detector_by_name(spelling)
+    assert detector.name == spelling and detector.statistic == "mean"
+    again = detector_by_name(
+        **{("spelling" if key == "name" else key): value for key, value in detector.spec().items()}
+    )
+    assert again.spec() == detector.spec()
+
+
+def test_a_shedder_names_its_usual_detectors() -> None:
+    shedder = by_name("ri")
+    assert [shedder.detector(of).name for of in ("latency", "memory")] == ["latency", "memory"]
+    with pytest.raises(ValidationError, match="detector='queue'; expected one of 'latency', 'memory'"):
+        shedder.detector("queue")
+
+
+@pytest.mark.parametrize(
+    ("spelling", "options", "message"),
+    [
+        ("pmbl", {}, "unknown shedder 'pmbl'; did you mean 'pm-bl'"),
+        ("zzz", {}, "unknown shedder 'zzz'; there is 'ri', 'si'"),
+        ("hybrid", {}, "'hybrid' comes in a later version; there is 'ri'"),
+        ("pspice--", {}, "comes in a later version"),
+        ("ri", {"sed": 1}, "'ri' has no option 'sed'; did you mean 'seed'"),
+        ("ri", {"seed": -1}, "shedder 'ri': seed=-1; expected a whole number"),
+        ("rs", {"seed": 1.5}, "seed=1.5"),
+        ("ss", {"seed": True}, "seed=True"),
+        ("ri", {"seed": 1 << 64}, "expected a whole number from 0 to"),
+        ("classes", {"refuse": {}}, "'classes' needs classes"),
+    ],
+)
+def test_wrong_shedders(spelling: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        by_name(spelling, **options)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "options", "message"),
+    [
+        ("latncy", {}, "unknown detector 'latncy'; did you mean 'latency'"),
+        ("latency", {"statistic": "p98"}, "statistic='p98'; expected one of 'mean', 'p95', 'p99'; did you mean"),
+        ("latency", {"set_point": 0}, "set_point=0; expected a number above 0 and at most 1"),
+        ("latency", {"set_point": float("nan")}, "set_point=nan"),
+        ("queue", {"f": 1.0}, "f=1 leaves no room"),
+        ("queue", {"f": "0.8"}, "f='0.8'"),
+        ("queue", {"q_max": 0}, "q_max=0; expected a whole number, at least 1"),
+        ("prediction", {"buffer": "-1ms"}, "detector 'prediction': buffer: "),
+        ("prediction", {"samples": 3}, "samples=3; expected a whole number, at least 10"),
+        ("prediction", {"refit": 0}, "refit=0"),
+        ("memory", {"share": 1.1}, "detector 'memory': share=1.1"),
+    ],
+)
+def test_wrong_detectors(spelling: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        detector_by_name(spelling, **options)
+
+
+def test_the_room_is_at_hand() -> None:
+    assert fc.shedding.RandomEvents(seed=4).spec() == {"name": "ri", "seed": 4}
+    assert repr(fc.shedding.RandomEvents(seed=4)) == "RandomEvents(seed=4)"

@@ -1,0 +1,135 @@
+"""Whatever is dropped, of whatever query: no match appears that would not have been there, and nothing else changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import harness
+import pyarrow as pa
+import pytest
+import store_strategies
+import strategies
+from chaos import Chaos
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from moving import quiet
+from policy_strategies import is_planned, policy_cases
+from strategies import Case
+
+import fastcep as fc
+from fastcep.engine.overload import control
+from fastcep.plan import INDEXES, make_plan
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+queries = st.one_of(strategies.cases(), store_strategies.cases(), policy_cases())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _decide_often() -> Any:
+    """A decision after every two events or so; else the small streams would see none."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(control, "_LEAST", 2)
+    yield
+    patch.undo()
+
+
+def is_monotonic(query: ast.Query) -> bool:
+    """SEMANTICS, Quality under shedding."""
+    return (
+        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and query.select == "each" and query.consume == "zero" and query.limit is None
+        and query.after_match == "no skip" and query.strategy == "skip_till_any"
+    )  # fmt: skip
+
+
+def engine(case: Case, shedder: Chaos, index: str = "full") -> fc.Engine:
+    return quiet(
+        fc.Engine, case.query, clock="virtual", cost_table="paper", latency_bound=1.0, shedder=shedder, index=index
+    )
+
+
+def tables(engine: fc.Engine, case: Case, sizes: list[int]) -> pa.Table:
+    found = [engine.process(data).to_arrow() for data in harness.batches(case.query.schema, case.events, sizes)]
+    assert_counted(engine)
+    return pa.concat_tables([*found, engine.flush().to_arrow()])
+
+
+def assert_counted(engine: fc.Engine) -> None:
+    """What is found by looking at all rows is what was counted."""
+    for query in engine._queries.control._queries:
+        assert query.shedding.count_rows(3).sum() == query.matcher.live - query.matcher.waiting
+
+
+def planned(case: Case) -> None:
+    """Leave out what cannot be planned with one index per state, such as too many registers."""
+    assume(is_planned(case.query))
+
+
+@given(queries, st.integers(0, 99), st.booleans(), st.sampled_from(INDEXES))
+def test_precision(case: Case, seed: int, classes: bool, index: str) -> None:
+    """Of a monotonic query every match is one of those without shedding, in their order."""
+    planned(case)
+    found = tables(engine(case, Chaos(seed, classes=classes), index), case, case.batch_sizes)
+    truth = harness.rows(case.query, None, case.events)
+    rows = harness.table_rows(case.query, found)
+    event(f"monotonic: {is_monotonic(case.query)}, {'all' if len(rows) == len(truth) else 'fewer'}")
+    if is_monotonic(case.query):
+        rest = iter([repr(row) for row in truth])
+        assert all(repr(row) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
+
+
+@given(queries, st.booleans(), st.sampled_from(INDEXES))
+def test_calm(case: Case, classes: bool, index: str) -> None:
+    """An engine that is ready to shed and does not finds what it would have found."""
+    planned(case)
+    found = tables(engine(case, Chaos(0, classes=classes, calm=True), index), case, case.batch_sizes)
+    rows = harness.table_rows(case.query, found)
+    harness.assert_same(case.query, case.events, rows, "ready to shed")
+
+
+@given(queries, st.integers(0, 99), st.booleans(), st.integers(0, 9))
+def test_batches_and_snapshots(case: Case, seed: int, classes: bool, cut: int) -> None:
+    """The same seed drops the same, however the stream comes in batches, and if the engine is restored in between."""
+    planned(case)
+    whole = engine(case, Chaos(seed, classes=classes))
+    one = tables(whole, case, [max(1, len(case.events))])
+    live = engine(case, Chaos(seed, classes=classes))
+    found = []
+    for number, data in enumerate(harness.batches(case.query.schema, case.events, case.batch_sizes)):
+        if number == cut:
+            live = fc.Engine.restore(live.snapshot(), shedder=Chaos(seed, classes=classes))
+        found.append(live.process(data).to_arrow())
+    assert_counted(live)
+    found.append(live.flush().to_arrow())
+    other = pa.concat_tables(found)
+    assert repr(other.to_pylist()) == repr(one.to_pylist()), repr(case)
+    for name in ("rows_visited", "rows_created", "matches"):
+        assert whole.metrics()[name] == live.metrics()[name], name
+    own, theirs = whole.metrics()["shedding"], live.metrics()["shedding"]
+    for name in ("decisions", "dropped_events", "dropped_partial_matches", "processing_latency", "estimated_recall"):
+        assert own[name] == theirs[name], name
+
+
+@given(strategies.cases(), st.integers(0, 99))
+def test_several(case: Case, seed: int) -> None:
+    """Two queries with one shedder: each finds what it may."""
+    planned(case)
+    other = dataclasses.replace(case.query, name="other")
+    live = quiet(
+        fc.Engine, [case.query, other], clock="virtual", cost_table="paper", latency_bound=1.0,
+        shedder=Chaos(seed, classes=True),
+    )  # fmt: skip
+    for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
+        live.process(data)
+    assert_counted(live)
+
+
+@given(queries)
+def test_one_index(case: Case) -> None:
+    """So that single rows can be dropped each state has one index at most."""
+    planned(case)
+    plan = make_plan(case.query, classes={})
+    assert all(len(state.indexes) <= 1 for state in plan.states)
+    assert plan.store == "rows"
