@@ -8,6 +8,10 @@
 
 from fastcep import shedding as shedding
 from fastcep.engine import Engine, Matches
+from fastcep.engine.overload.maximum import maximum_rate
+from fastcep.engine.overload.queue import InputQueue
+from fastcep.engine.overload.rate import Rate
+from fastcep.engine.overload.replay import replay
 from fastcep.engine.state.keygroups import key_group
 from fastcep.errors import (
     DataError,
@@ -17,6 +21,7 @@ from fastcep.errors import (
     OrderError,
     ParseError,
     QueryError,
+    QueueFullError,
     SchemaError,
     SnapshotError,
     ValidationError,
@@ -54,6 +59,7 @@ __all__ = [
     "Engine",
     "EventBatch",
     "FastcepError",
+    "InputQueue",
     "Matches",
     "MemoryLimitError",
     "ModelError",
@@ -61,6 +67,8 @@ __all__ = [
     "ParseError",
     "Query",
     "QueryError",
+    "QueueFullError",
+    "Rate",
     "Schema",
     "SchemaError",
     "SnapshotError",
@@ -76,12 +84,14 @@ __all__ = [
     "functions",
     "group",
     "key_group",
+    "maximum_rate",
     "on",
     "one_of",
     "parse",
     "parse_document",
     "parse_file",
     "periodic",
+    "replay",
     "same",
     "seq",
     "to_text",

@@ -18,6 +18,7 @@ __all__ = [
     "OverLimit",
     "ParseError",
     "QueryError",
+    "QueueFullError",
     "SchemaError",
     "SnapshotError",
     "ValidationError",
@@ -131,6 +132,27 @@ class QueryError(FastcepError):
 
 class ModelError(FastcepError):
     """A shedder has no model, or one of another query or schema than it is to shed for."""
+
+
+class QueueFullError(FastcepError):
+    """An input queue has no room, and the time to wait for some is over.
+
+    Attributes
+    ----------
+    what, mend
+        The two parts of the message: what happened, and what to do about it.
+    taken
+        How many events of the batch are in the queue, from its first one on.
+    """
+
+    def __init__(self, what: str, mend: str, taken: int = 0) -> None:
+        super().__init__(what, mend, taken)
+        self.what = what
+        self.mend = mend
+        self.taken = taken
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.mend}"
 
 
 class SnapshotError(FastcepError):

@@ -18,7 +18,7 @@ from fastcep.engine.metrics import collect
 from fastcep.engine.moving import Moving
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.options import arrival_times, idle_clock, make_control, shedding_options
+from fastcep.engine.overload.options import event_arrivals, idle_clock, make_control, shedding_options
 from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
@@ -177,8 +177,8 @@ class Engine(Moving):
             With ``allowed_lateness``: which of several inputs this is. The slowest of them decides what is late. An
             empty batch announces its source, so that the others wait for it.
         arrivals
-            When each event arrived, int64[n], ns on the engine's clock, ascending: what it waited since then is part of
-            its event latency. None: the events arrive when they are taken.
+            When each row's event arrived, int64[n], ns on the engine's clock, ascending: what it waited since then is
+            part of its event latency. None: the events arrive when they are taken.
 
         Raises
         ------
@@ -203,12 +203,14 @@ class Engine(Moving):
                 self._forget_strings(batch)
             self._memory.check_batch(len(batch), self._queries.ring, held, self._beside(batch, held), origin)
             if self._reorder is not None:
+                if arrivals is not None:
+                    raise ValidationError("arrivals do not go with allowed_lateness: give events in order")
                 return self._take(self._reorder.push(batch, origin, first_row, source))
             if source is not None:
                 raise ValidationError(f"source={source!r} needs Engine(…, allowed_lateness=…), which merges sources")
             check_order(batch, self._time, self._sequence, origin, first_row)
             if self._queries.control is not None:
-                self._queries.control.arrive(arrival_times(arrivals, len(batch)))
+                self._queries.control.arrive(event_arrivals(arrivals, batch, rows))
             elif arrivals is not None:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
             return self._take(batch)

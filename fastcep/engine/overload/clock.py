@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fastcep.engine.overload.costs import CostTable
 from fastcep.errors import SnapshotError, ValidationError
 
-__all__ = ["LATEST", "VirtualClock", "WallClock"]
+__all__ = ["LATEST", "VirtualClock", "WallClock", "exact_sum"]
 
 #: The last nanosecond of a virtual clock, which counts picoseconds in 64 bits: 106 days.
 LATEST = (2**63 - 1) // 1000
@@ -117,7 +117,7 @@ class VirtualClock:
         if not len(costs):
             return np.empty(0), np.empty(0)
         latest = 0 if arrivals is None else int(arrivals.max())
-        _check_end(max(self._time, latest * 1000) + _sum(costs))
+        _check_end(max(self._time, latest * 1000) + exact_sum(costs))
         processing = costs / 1000.0
         work = np.cumsum(costs)
         if arrivals is None:
@@ -153,7 +153,7 @@ class VirtualClock:
         self._time = time
 
 
-def _sum(values: Ints) -> int:
+def exact_sum(values: Ints) -> int:
     """The sum of values that are not negative, also where it does not fit into 64 bits."""
     low = values & ((1 << _HALF) - 1)
     return (int((values >> _HALF).sum()) << _HALF) + int(low.sum())

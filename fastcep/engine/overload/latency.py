@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.overload.clock import exact_sum
 from fastcep.engine.overload.histogram import Histogram
 from fastcep.errors import SnapshotError, ValidationError
 
@@ -21,7 +22,6 @@ STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
 
 _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
-_LOW = 32  # bits of the lower half of a sum
 
 Floats = npt.NDArray[np.float64]
 
@@ -217,7 +217,7 @@ class _Series:
             return
         picoseconds = np.rint(values * 1000).astype(np.int64)
         self._histogram.add(picoseconds)
-        self.total += (int((picoseconds >> _LOW).sum()) << _LOW) + int((picoseconds & ((1 << _LOW) - 1)).sum())
+        self.total += exact_sum(picoseconds)
         self.most = max(self.most, float(values.max()))
         if self._bound is not None:
             self.over += int(np.count_nonzero(values > self._bound))

@@ -16,9 +16,11 @@ from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.costs import CostTable, cost_table
 from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.errors import ValidationError
-from fastcep.events import parse_duration
+from fastcep.events import EventBatch, parse_duration
 
-__all__ = ["CLOCKS", "arrival_times", "idle_clock", "make_control", "shedding_options"]
+__all__ = ["CLOCKS", "arrival_times", "event_arrivals", "idle_clock", "make_control", "shedding_options"]
+
+Ints = npt.NDArray[np.int64]
 
 #: Names of clocks.
 CLOCKS = ("wall", "virtual")
@@ -72,10 +74,8 @@ def shedding_options(control: Control | None) -> dict[str, Any]:
     return {"latency_bound": control.bound, "cost_table": table, "clock": "virtual" if virtual else "wall"}
 
 
-def arrival_times(arrivals: npt.ArrayLike | None, events: int) -> npt.NDArray[np.int64] | None:
+def arrival_times(arrivals: npt.ArrayLike, events: int) -> Ints:
     """Check when the events of a batch arrived."""
-    if arrivals is None:
-        return None
     times = np.asarray(arrivals)
     if times.shape != (events,) or times.dtype.kind not in "iu":
         raise ValidationError(
@@ -85,6 +85,18 @@ def arrival_times(arrivals: npt.ArrayLike | None, events: int) -> npt.NDArray[np
         place = int(np.argmax(times[1:] < times[:-1])) + 1
         raise ValidationError(f"arrivals: event {place} of the batch arrived before the one before it; sort them")
     return times.astype(np.int64, copy=False)
+
+
+def event_arrivals(arrivals: npt.ArrayLike | None, batch: EventBatch, rows: Ints | None) -> Ints | None:
+    """When the events of a batch arrived, given when each of the `rows` did: those of types to ignore are no events."""
+    if arrivals is None:
+        return None
+    if batch.rows is None or batch.rows is rows:
+        return arrival_times(arrivals, len(batch))
+    if rows is not None:
+        return arrival_times(arrivals, len(rows))[np.searchsorted(rows, batch.rows)]
+    least = int(batch.rows[-1]) + 1 if len(batch) else 0  # nothing tells how many rows of other types came at the end
+    return arrival_times(arrivals, max(least, np.size(arrivals)))[batch.rows]
 
 
 def _bound(latency_bound: str | timedelta | float) -> float:
