@@ -146,7 +146,8 @@ class Replay:
         bound = "" if self.bound is None else f" of latency_bound={self.bound:,.0f} ns"
         raise ValidationError(
             f"a replay with shedder={self.shedder!r} never shed, so that it says nothing about it: at "
-            f"{self.rate.mean:,.0f} events/s ({self.reached:,.0f} reached{known}) the longest event latency was {self.longest_event:,.0f} ns"
+            f"{self.rate.mean:,.0f} events/s ({self.reached:,.0f} reached{known}) the longest event latency was "
+            f"{self.longest_event:,.0f} ns"
             f"{bound}; give a rate above the maximum (fastcep.maximum_rate), a smaller latency bound, or more events"
         )
 
@@ -320,8 +321,8 @@ class _ReplayQueue(InputQueue):
 
 @contextmanager
 def _listening(control: Control, tally: Tally) -> Iterator[None]:
-    before, control.monitor.listener = control.monitor.listener, tally
+    control.listeners.append(tally)
     try:
         yield
     finally:
-        control.monitor.listener = before
+        control.listeners.remove(tally)
