@@ -161,7 +161,7 @@ def replay(
     skip: float = 0.0,
     maximum: float | None = None,
     collect: Callable[[Matches], None] | None = None,
-    capacity: int = 65_536,
+    capacity: int = 1 << 19,
     stretch: int = 4096,
 ) -> Replay:
     """Let the events of a source arrive at a rate, and measure their latencies.
@@ -186,7 +186,8 @@ def replay(
     collect
         Is given all matches, call by call.
     capacity, stretch
-        Of the input queue, on the wall clock.
+        Of the input queue, on the wall clock: how many events are generated ahead. More than may wait within the bound:
+        events that wait beyond it are counted, but are put late.
 
     Raises
     ------
