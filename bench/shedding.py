@@ -23,12 +23,14 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import QUERIES, RESULTS, SCHEMA, events, store
-from fastcep.shedding import Classes, FixedClasses, by_name
+from fastcep.engine.overload.sources import ds1_blocks
+from fastcep.shedding import Classes, FixedClasses, QueueLength, by_name
 
 BASELINES = ("ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl")
 BOUNDS = (0.9, 0.7, 0.5, 0.3, 0.1)
 WARM = 0.02  #: the share of a run that is left out at its beginning
 SEED = 1
+BLOCK = 65_536
 QUERY = fc.parse(QUERIES["Q1"], SCHEMA, name="q1")
 SUMS = Classes(("a.V + b.V",), (2,), np.arange(19, dtype=np.uint8))
 
@@ -138,13 +140,135 @@ def bounds(table: pa.Table) -> dict[str, Any]:
                     "dropped_events": told["dropped_events"],
                     "dropped_partial_matches": told["dropped_partial_matches"],
                 })  # fmt: skip
-                print(index, {key: round(value, 3) if isinstance(value, float) else value
-                              for key, value in rows[-1].items()})  # fmt: skip
+                print(index, _rounded(rows[-1]))
         results[index] = {"mean_ns": mean, "matches": truth, "rows": rows}
     return results
 
 
-PARTS: dict[str, Callable[..., dict[str, Any]]] = {"buys": buys, "bounds": bounds}
+def rates(table: pa.Table) -> dict[str, Any]:
+    """Every baseline at 120, 150 and 200 % of what is possible, with a bound of 2,000 events' time."""
+    results: dict[str, Any] = {}
+    blocks = table.to_batches(max_chunksize=BLOCK)
+    for costs in ("paper", "measured"):
+        base = {"clock": "virtual", "cost_table": costs, "index": "key"}
+        engine = fc.Engine(QUERY, latency_bound=1e12, **base)
+        truth = len(engine.process(table))
+        mean = engine.metrics()["shedding"]["processing_latency"]["mean"]
+        rows = []
+        for name in BASELINES:
+            for share in (1.2, 1.5, 2.0):
+                engine = fc.Engine(
+                    QUERY, latency_bound=2000 * mean, shedder=by_name(name, seed=SEED), detector=QueueLength(), **base
+                )
+                run = fc.replay(engine, blocks, share * 1e9 / mean, maximum=1e9 / mean).check()
+                rows.append({
+                    "shedder": name, "rate": share, "longest": run.longest_event / (2000 * mean), "over": run.over,
+                    "longest_queue": run.longest_queue, "recall": run.matches / truth,
+                    "estimated_recall": run.metrics["shedding"]["estimated_recall"],
+                })  # fmt: skip
+                print(costs, _rounded(rows[-1]))
+        results[costs] = {"mean_ns": mean, "rows": rows}
+    return results
+
+
+def bursts(table: pa.Table) -> dict[str, Any]:
+    """Ten times as many events for 2 s of every 20 s; operations take a microsecond each, so that this is a load."""
+    costs = fc.CostTable("paper, in us", visited=1000, created=1000)
+    base = {"clock": "virtual", "cost_table": costs, "index": "key"}
+    engine = fc.Engine(QUERY, latency_bound=1e12, **base)
+    engine.process(table)
+    mean = engine.metrics()["shedding"]["processing_latency"]["mean"]
+    rows = []
+    for name in BASELINES:
+        engine = fc.Engine(
+            QUERY, latency_bound=2000 * mean, shedder=by_name(name, seed=SEED), detector=QueueLength(), **base
+        )
+        calm = Calm(engine)
+        rate = fc.Rate.bursts(0.25 * 1e9 / mean, factor=10, every="20s", length="2s")
+        run = fc.replay(engine, table.to_batches(max_chunksize=4096), rate, collect=calm.look).check()
+        rows.append({
+            "shedder": name, "bursts": run.seconds / 20, "episodes": run.metrics["shedding"]["episodes"],
+            "longest": run.longest_event / (2000 * mean), "over": run.over,
+            "shed_between": calm.between, "memory_bytes": [min(calm.memory), max(calm.memory)],
+        })  # fmt: skip
+        print(_rounded(rows[-1]))
+    return {"mean_ns": mean, "rows": rows}
+
+
+class Calm:
+    """Looks at an engine between bursts: from 5 s behind a burst until 1 s before the next."""
+
+    def __init__(self, engine: fc.Engine) -> None:
+        self._engine = engine
+        self.between = 0
+        self.memory: list[int] = []
+
+    def look(self, matches: fc.Matches) -> None:
+        metrics = self._engine.metrics()
+        phase = self._engine.now() / 1e9 % 20
+        self.between += 5 < phase < 17 and metrics["shedding"]["demand"] > 0
+        if self._engine.now() > 20e9:
+            self.memory.append(metrics["memory_bytes"])
+
+
+def wall(table: pa.Table) -> dict[str, Any]:
+    """Q1 with 16 ms at 120, 150 and 200 % for real, for 10 s each: a thread generates, the other one matches."""
+    query = fc.parse(QUERIES["Q1"].replace("8ms", "16ms"), SCHEMA, name="q1")
+    options: dict[str, Any] = {"index": "key", "latency_bound": "100ms"}
+    rows = []
+    maximum = fc.maximum_rate(
+        lambda: fc.Engine(query, index="key", latency_bound="1h"), table.to_batches(max_chunksize=BLOCK), "wall"
+    )
+    for name in BASELINES:
+        for share in (1.2, 1.5, 2.0):
+            engine = fc.Engine(query, shedder=by_name(name, seed=SEED), detector=QueueLength(), **options)
+            events = int(share * maximum * 10)
+            run = fc.replay(
+                engine, ds1_blocks(events, seed=7), share * maximum, maximum=maximum, skip=0.1, capacity=1 << 21
+            ).check()
+            told = run.metrics["shedding"]
+            rows.append({
+                "shedder": name, "rate": share, "seconds": run.seconds, "events": run.events,
+                "within": 1 - run.share_over_bound, "longest_ms": run.longest_event / 1e6,
+                "mean_ms": run.mean_event / 1e6, "longest_queue": run.longest_queue,
+                "estimated_recall": told["estimated_recall"], "overhead": told["overhead"] / 1e9 / run.seconds,
+                "stalls": run.stalls.count, "stalled_ms": run.stalls.total / 1e6, "stalled_events": run.stalls.events,
+            })  # fmt: skip
+            print(_rounded(rows[-1]))
+    return {"maximum": maximum, "rows": rows}
+
+
+def ready(table: pa.Table, passes: int) -> dict[str, Any]:
+    """CPU time of Q1 with rows: plain, with latencies measured, ready to shed without and with classes; in turns."""
+    none = {"b": [0.0] * 19}
+    sides: dict[str, Callable[[], dict[str, Any]]] = {
+        "plain": dict,
+        "measured": lambda: {"latency_bound": "1s"},
+        "ready": lambda: {"latency_bound": "1s", "shedder": by_name("rs"), "detector": Alike(False)},
+        "classes": lambda: {
+            "latency_bound": "1s", "shedder": FixedClasses({"b": SUMS}, none), "detector": Alike(False),
+        },
+    }  # fmt: skip
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(passes):
+        for name, options in sides.items():
+            engine = fc.Engine(QUERY, store="rows" if name in ("plain", "measured") else "auto", **options())
+            assert engine.compile("5min")
+            begin = time.process_time()
+            engine.process(table)
+            taken[name].append(time.process_time() - begin)
+    medians = {name: statistics.median(values) for name, values in taken.items()}
+    print({name: round(value / medians["plain"], 3) for name, value in medians.items()})
+    return {"cpu_seconds": medians, "passes": passes}
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}
+
+
+PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "buys": buys, "bounds": bounds, "rates": rates, "bursts": bursts, "wall": wall, "ready": ready,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -159,7 +283,7 @@ def main() -> None:
     file = RESULTS / "shedding.json"
     results = json.loads(file.read_text())["parts"] if file.exists() else {}
     for name in options.parts or PARTS:
-        more = {"passes": options.passes} if name == "buys" else {}
+        more = {"passes": options.passes} if name in ("buys", "ready") else {}
         results[name] = PARTS[name](table, **more)
     store("shedding", {"parts": results})
 

@@ -8,6 +8,7 @@
 
 from fastcep import shedding as shedding
 from fastcep.engine import Engine, Matches
+from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.maximum import maximum_rate
 from fastcep.engine.overload.queue import InputQueue
 from fastcep.engine.overload.rate import Rate
@@ -54,6 +55,7 @@ from fastcep.query.registry import function, functions
 __version__ = "0.1.0"
 
 __all__ = [
+    "CostTable",
     "DataError",
     "Document",
     "Engine",

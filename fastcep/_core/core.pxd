@@ -155,6 +155,7 @@ cdef struct Core:
     int event_type           # of the event that is matched: its type's number, if events are kept out of windows,
     int64_t event_position   # and its position
     Prices prices
+    int64_t chunks           # of events that were taken
     int64_t before_spent     # when the event came: what operations had cost,
     int64_t before_visited   # rows visited,
     int64_t before_yielded   # and what had come of events

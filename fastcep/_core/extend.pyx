@@ -9,7 +9,7 @@ from libc.string cimport memchr, memcpy, memset
 from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport screen
+from fastcep._core.shed cimport screen, screens
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
@@ -35,7 +35,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         row_inputs(core, &edge.predicate, 0, NULL, 0, k)
         if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
             return
-    if edge.born and core.shed.on and screen(core, edge, NULL, 0, NULL, 1, k) == 0:
+    if screens(core, edge) and screen(core, edge, NULL, 0, NULL, 1, k) == 0:
         return
     if edge.start_key != NULL:
         store_start(core, edge, k, position, time)
@@ -47,7 +47,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
     stage.start[0] = ordinal
     stage.birth[0] = -1
     stage.edge[0] = e
-    stage.class_[0] = core.shed.classes[0] if edge.born and core.shed.on else 0
+    stage.class_[0] = core.shed.classes[0] if screens(core, edge) else 0
     for j in range(core.n_slots):
         stage.bind[j][0] = -1
     for j in range(edge.n_copies):
@@ -88,10 +88,10 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
         to[state.told] = False
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
+    if state.classed >= 0:
+        to[state.classed] = core.shed.classes[0] if screens(core, edge) else 0
     if core.shed.on:
-        core.shed.born[edge.target * core.shed.stride + core.shed.classes[0]] += 1
-        if state.classed >= 0:
-            to[state.classed] = core.shed.classes[0]
+        core.shed.born[edge.target * core.shed.stride + (core.shed.classes[0] if screens(core, edge) else 0)] += 1
     copy_event(index, bucket, row, edge.copy_column, state.registers, k)
     count_row(core, ordinal)
 
@@ -104,12 +104,11 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0
-    cdef bint screens = edge.born and core.shed.on
+    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0
+    cdef bint picks = screens(core, edge)
     if source.birth >= 0:  # rows that this very event made stand at the end
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
-    core.rows_visited += end - bucket.head
     first = bucket.head
     while first < end:
         m = min(CHUNK, end - first)
@@ -118,6 +117,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
         if edge.has_predicate:
             for i in range(m):
                 keep[i] = start[i * fixed] >= live_from
+                visited += keep[i]
             row_inputs(core, &edge.predicate, edge.index, bucket, first, k)
             if run(core.vm, &edge.predicate, core.inputs, NULL, m, keep, NULL, NULL, 0) > 0:
                 for i in range(m):
@@ -125,12 +125,14 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                     n += keep[i]
         elif source.first:  # the dead are all before head
             n = m
+            visited += m
         else:
             for i in range(m):
                 rows[n] = i
                 n += start[i * fixed] >= live_from
             dead += m - n
-        if n > 0 and screens:
+            visited += n
+        if n > 0 and picks:
             if n == m:
                 for i in range(m):
                     rows[i] = i
@@ -145,6 +147,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
             if core.failed:
                 return
         first += m
+    core.rows_visited += visited
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 
@@ -169,8 +172,10 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
     gather(stage.start + size, from_, source.fixed, rows, n)
     for i in range(n):
         stage.edge[size + i] = e
-    if edge.born and core.shed.on:
+    if screens(core, edge):
         memcpy(stage.class_ + size, core.shed.classes, n * sizeof(int64_t))
+    elif core.shed.on:
+        fill(stage.class_ + size, 0, n)
     if source.birth >= 0:
         gather(stage.birth + size, from_ + source.birth, source.fixed, rows, n)
     if core.removes:
@@ -256,12 +261,14 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
     if state.told >= 0:
         row[state.told].data = &none
         row[state.told].step = 0
-    if core.shed.on:
+    if screens(core, edge):
         for j in range(n):
             core.shed.born[edge.target * core.shed.stride + core.shed.classes[j]] += 1
+    elif core.shed.on:
+        core.shed.born[edge.target * core.shed.stride] += n
     if state.classed >= 0:
-        row[state.classed].data = core.shed.classes
-        row[state.classed].step = 1
+        row[state.classed].data = core.shed.classes if screens(core, edge) else &none
+        row[state.classed].step = screens(core, edge)
     if state.columns > 0:
         row[state.fixed].data = &none
         row[state.fixed].step = 0

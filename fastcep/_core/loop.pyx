@@ -36,6 +36,7 @@ cdef extern from *:
 
 cdef enum:
     SWEEP_BYTES = 1 << 20
+    SAMPLED = 16             # of so many chunks one says what comes of events, unless each event's cost is asked for
     BUNCH = 1024             # starts that have timed out before their partial matches are looked for
 
 
@@ -48,9 +49,11 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
     cdef int m, k, r, n_relevant
-    cdef bint counts = core.shed.on or core.costs != NULL
+    cdef bint counts
     while base < n:
         m = <int>min(<Py_ssize_t>CHUNK, n - base)
+        core.chunks += 1
+        counts = core.costs != NULL or (core.shed.on and core.chunks % SAMPLED == 0)
         n_relevant = masks(core, bits, relevant, events, base, m)
         if core.costs != NULL:
             for k in range(m):
@@ -59,14 +62,14 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             return stop(core, events, first, base)
         core.relevant += n_relevant
         if core.factorised:
-            n_relevant = _take_kept(core, bits, relevant, n_relevant, events, base, base - first)
+            n_relevant = _take_kept(core, bits, relevant, n_relevant, events, base, base - first, counts)
             if core.failed:
                 return stop(core, events, first, base + relevant[n_relevant])
             n_relevant = 0
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if counts:
+            if counts or core.shed.in_windows != NULL:
                 begin_count(core, events, base + k)
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
@@ -197,14 +200,14 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
 
 
 cdef int _take_kept(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const Events* events,
-                    Py_ssize_t base, Py_ssize_t place) noexcept nogil:
+                    Py_ssize_t base, Py_ssize_t place, bint counts) noexcept nogil:
     """Take the relevant events of a chunk in the factorised store; returns which of them had no room, else ``n``.
 
-    The chunk begins at event ``base`` of the batch, which is number ``place`` of those that are processed.
+    The chunk begins at event ``base`` of the batch, which is number ``place`` of those that are processed. ``counts``:
+    note what each costs.
     """
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
-    cdef bint counts = core.shed.on or core.costs != NULL
     cdef int last = core.n_members - 1, k, r
     cdef uint64_t first_ones = (<uint64_t>1 << last) - 1
     for r in range(n):

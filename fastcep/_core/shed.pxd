@@ -14,6 +14,11 @@ cdef int shed_init(Shed* shed, int n_types, int n_states, int stride, uint64_t s
 cdef void shed_free(Shed* shed) noexcept nogil
 
 
+cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
+    """Whether `screen` finds the classes of an edge's children; else none is refused, and all are of class 0."""
+    return core.shed.on and edge.born and (core.shed.births or edge.has_features)
+
+
 cdef inline int64_t spent(const Core* core) noexcept nogil:
     """What the operations so far cost, but those that every event has."""
     return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created

@@ -164,7 +164,8 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                     if counts != NULL:
                         counts[cell] += 1
                     seen += 1
-                    if chances != NULL and chances[cell] > 0 and _falls_row(salt, row, index.fixed, chances[cell]):
+                    if chances != NULL and chances[cell] > 0 and _falls_row(
+                            core, core.states + number, row, salt, chances[cell]):
                         core.starts.rows[row[0] & core.starts.mask] -= 1
                         core.starts.live -= 1
                         shed.dropped[number * shed.stride + own] += 1
@@ -176,12 +177,23 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
     return seen
 
 
-cdef inline bint _falls_row(uint64_t salt, const int64_t* row, int words, int64_t chance) noexcept nogil:
-    cdef int w
+cdef inline bint _falls_row(const Core* core, const State* state, const int64_t* row, uint64_t salt,
+                            int64_t chance) noexcept nogil:
+    """Whether a row falls: drawn by the events that it binds, which are the same in an engine that was restored."""
+    cdef int64_t word
+    cdef int c, slot
     if chance >> 32:
         return True
-    for w in range(words):
-        salt = mixed(salt ^ <uint64_t>row[w])
+    salt = mixed(salt ^ <uint64_t>core.starts.position[row[0] & core.starts.mask])
+    for c in range(state.n_bind):
+        word = row[state.bind + c]
+        slot = state.slots[c]
+        if slot < core.n_members and not core.leaves[slot].repeated:
+            salt = mixed(salt ^ <uint64_t>word)
+            continue
+        while word >= 0:
+            salt = mixed(salt ^ <uint64_t>core.starts.event[word])
+            word = core.starts.previous[word]
     return <int64_t>(salt >> 32) < chance
 
 

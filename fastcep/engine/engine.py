@@ -443,6 +443,18 @@ class Engine(Moving):
             raise ValidationError("listen() is for latencies: Engine(…, latency_bound='…') measures them")
         self._queries.control.listeners.append(listener)
 
+    def now(self) -> int:
+        """The time on the clock on which latencies are measured, ns.
+
+        Raises
+        ------
+        ValidationError
+            If none are measured.
+        """
+        if self._queries.control is None:
+            raise ValidationError("now() is for latencies: Engine(…, latency_bound='…') measures them")
+        return self._queries.control.clock.now()
+
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:

@@ -39,6 +39,8 @@ class _Births(Baseline):
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        if before == 0:  # nothing was asked for meanwhile
+            self._past.clear()
         self._past.append(before)
         if demand <= 0:
             return [Orders() for _ in views]
@@ -115,7 +117,9 @@ class BernoulliMatches(Baseline):
     """Drops live partial matches, each with the same chance: the baseline *PM-BL* of pSPICE.
 
     "A random partial match dropper (denoted by PM-BL) that uses Bernoulli distribution to drop PMs" (pSPICE, section
-    IV-A): at every decision with a demand each is dropped with this chance. No birth is refused.
+    IV-A): at every decision with a demand each is dropped with this chance. No birth is refused. The chance is the one
+    with which, decision after decision, the demanded share of the work is saved; when the demand grows, as much more as
+    saves it at once.
 
     Parameters
     ----------
@@ -132,16 +136,32 @@ class BernoulliMatches(Baseline):
         What is expected to be left takes it that a match's events stand anywhere in the window that its first one
         begins, so that what leads to it has to outlive the decisions until its last one.
         """
-        chance = min(max(demand, 0.0), 1.0)
-        if chance == 0:
+        if demand <= 0:
             return [Orders() for _ in views]
         orders = []
         for view in views:
             ways = Ways(view.plan)
+            steady = _chance(1 - demand, view.decisions)
+            chance = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
             spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)
-            kept = float(np.mean((1 - chance) ** (view.decisions * spans)))
+            kept = float(np.mean((1 - steady) ** (view.decisions * spans)))
             orders.append(Orders(drops=_by_cell(np.where(ways.stored, chance, 0.0), view), kept=kept))
         return orders
+
+
+def _chance(keep: float, decisions: float) -> float:
+    """With which chance a row is dropped at each of a window's decisions, if it is to be there for a share of it.
+
+    It is there, on the mean, for ``(1 - (1 - p) ** D) / (D * p)`` of the window.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if (1 - (1 - middle) ** decisions) / (decisions * middle) > keep:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _by_class(chances: Floats, view: View) -> Floats:

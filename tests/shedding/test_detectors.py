@@ -34,7 +34,8 @@ def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
     assert first.excess == 0 and first.utilisation is None  # nothing is known yet
     detector.read(Load(BOUND, recent=250, events=1000))
     assert detector.q_max == pytest.approx(2000)
-    reading = detector.read(Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200))
+    load = Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200)
+    reading = detector.read(load)
     assert detector.q_max == pytest.approx(2000)
     assert reading.excess == pytest.approx(0.5)
     assert reading.utilisation == pytest.approx(0.5)

@@ -145,6 +145,7 @@ class Control:
 
     def taken(self, times: Ints, first: int, last: int) -> None:
         """Take into account the events ``first:last`` of a batch, which have just been matched."""
+        began = perf_counter_ns()
         arrivals = None if self._arrivals is None else self._arrivals[first:last]
         number = last - first
         if isinstance(self.clock, VirtualClock):
@@ -163,12 +164,11 @@ class Control:
         self._since += number
         self._spent += float(processing.sum())
         if self._since >= self._step:
-            self._decide(int(times[last - 1]), last, float(event[-1] - processing[-1]))
+            self._decide(int(times[last - 1]), last, float(event[-1] - processing[-1]), began)
 
-    def _decide(self, time: int, place: int, waited: float) -> None:
+    def _decide(self, time: int, place: int, waited: float, began: int) -> None:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""
         if self.shedder is not None:
-            began = perf_counter_ns()
             before, why = self.demand, self._judge(place, waited)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
@@ -247,6 +247,9 @@ class Control:
 
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
+        if self.shedder is None:
+            self._since, self._spent = 0, 0.0
+            return
         passed = time - (self._first_time if self._first_time is not None else time)
         for query in self._queries:
             query.events = query.window_events(self._since, passed)

@@ -1,0 +1,161 @@
+"""What every shedder has to keep: a module of tests for one sets ``make`` and imports these by `*`.
+
+Streams are DS1 (Q1 of the limit queries with a window of 2 ms), on the virtual clock, so that every run is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.shedding import QueueLength, Shedder
+
+SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+Q1 = fc.parse(
+    "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms", SCHEMA, name="q1"
+)
+EVENTS = 40_000
+
+Make = Callable[[], Shedder]
+
+
+@pytest.fixture(scope="module")
+def stream() -> pa.Table:
+    return ds1(events=EVENTS, seed=11)
+
+
+def engine(make: Make | None, bound: float, **options: Any) -> fc.Engine:
+    own = {"clock": "virtual", "cost_table": "paper", "index": "key", "latency_bound": bound} | options
+    return fc.Engine(Q1, shedder=None if make is None else make(), **own)
+
+
+def found(matches: fc.Matches) -> list[tuple[int, ...]]:
+    return list(zip(*(matches.to_arrow()[name].to_pylist() for name in "abc"), strict=True))
+
+
+def unshed(stream: pa.Table) -> tuple[list[tuple[int, ...]], float]:
+    """All matches, and the mean latency."""
+    live = engine(None, 1e9)
+    matches = found(live.process(stream))
+    return matches, live.metrics()["shedding"]["processing_latency"]["mean"]
+
+
+def latencies(live: fc.Engine) -> list[np.ndarray[Any, Any]]:
+    """Where the processing latencies of an engine's events are collected from now on."""
+    blocks: list[np.ndarray[Any, Any]] = []
+    live.listen(lambda processing, event: blocks.append(processing))
+    return blocks
+
+
+class Contract:
+    """Tests of one shedder; ``make`` makes it."""
+
+    make: Make
+
+    @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
+    def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
+        """The mean latency is within 2 % of the bound behind the first tenth, and every match is a true one."""
+        truth, mean = unshed(stream)
+        live = engine(type(self).make, share * mean)
+        blocks = latencies(live)
+        matches = found(live.process(stream))
+        told = live.metrics()["shedding"]
+        assert np.concatenate(blocks)[EVENTS // 10 :].mean() <= 1.02 * share * mean
+        rest = iter(truth)
+        assert all(match in rest for match in matches)
+        assert 0 < len(matches) < len(truth)
+        assert told["episodes"] >= 1 and told["active"] and told["why"]
+        assert told["dropped_events"] + told["dropped_partial_matches"] > 0
+
+    def test_estimated_recall(self, stream: pa.Table) -> None:
+        truth, mean = unshed(stream)
+        live = engine(type(self).make, mean / 2)
+        matches = found(live.process(stream))
+        assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(len(matches) / len(truth), abs=0.08)
+
+    def test_deterministic(self, stream: pa.Table) -> None:
+        """The same seed drops the same, however the stream is cut."""
+        _, mean = unshed(stream)
+        one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
+        whole = found(one.process(stream))
+        parts = [found(other.process(part)) for part in stream.to_batches(max_chunksize=777)]
+        assert [match for part in parts for match in part] == whole
+        assert told(one) == told(other)
+
+    def test_snapshot(self, stream: pa.Table) -> None:
+        """An engine that is restored amid an episode goes on as if nothing had been."""
+        _, mean = unshed(stream)
+        one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
+        whole = found(one.process(stream))
+        half = EVENTS // 2 + 123
+        matches = found(other.process(stream.slice(0, half)))
+        data = other.snapshot()
+        with pytest.raises(fc.SnapshotError, match="shedder="):
+            fc.Engine.restore(data)
+        again = fc.Engine.restore(data, shedder=type(self).make())
+        assert matches + found(again.process(stream.slice(half))) == whole
+        assert told(one) == told(again)
+
+    def test_load_that_goes_is_not_shed_any_more(self, stream: pa.Table) -> None:
+        """When the events get few again everything is found again."""
+        _, mean = unshed(stream)
+        thin = stream.slice(EVENTS // 2)
+        times = pa.array(thin["ts"].to_numpy() * 20 - thin["ts"][0].as_py() * 19)
+        thin = thin.set_column(thin.column_names.index("ts"), "ts", times)
+        whole = pa.concat_tables([stream.slice(0, EVENTS // 2), thin])
+        plain = found(engine(None, 1e9).process(whole))
+        live = engine(type(self).make, mean / 2)
+        matches = found(live.process(whole))
+        shed = live.metrics()["shedding"]
+        assert shed["episodes"] == 1 and not shed["active"] and shed["demand"] == 0
+        quiet = EVENTS * 3 // 4
+        assert [match for match in matches if match[0] >= quiet] == [match for match in plain if match[0] >= quiet]
+        assert any(match[0] >= quiet for match in plain)
+
+    def test_nothing_is_shed_without_need(self, stream: pa.Table) -> None:
+        truth, mean = unshed(stream)
+        live = engine(type(self).make, mean * 3)
+        assert found(live.process(stream)) == truth
+        shed = live.metrics()["shedding"]
+        assert (shed["episodes"], shed["dropped_events"], shed["dropped_partial_matches"]) == (0, 0, 0)
+        assert shed["estimated_recall"] == 1
+
+    def test_overhead_is_accounted(self, stream: pa.Table) -> None:
+        """Decisions cost time on the virtual clock."""
+        _, mean = unshed(stream)
+        free, dear = (fc.engine.overload.costs.CostTable(name, visited=1, created=1, decision=decision)
+                      for name, decision in (("free", 0), ("dear", 50)))  # fmt: skip
+        clocks = {}
+        for table in (free, dear):
+            live = engine(type(self).make, mean / 2, cost_table=table)
+            blocks = latencies(live)
+            live.process(stream)
+            spent = sum(float(block.sum()) for block in blocks)
+            shed = live.metrics()["shedding"]
+            assert live.now() == pytest.approx(spent + shed["overhead"], abs=2)
+            clocks[table.name] = shed["overhead"]
+        assert clocks["free"] == 0 < clocks["dear"]
+
+    def test_queue(self, stream: pa.Table) -> None:
+        """With half as much time as is needed no event waits longer than the bound."""
+        _, mean = unshed(stream)
+        bound = 2000 * mean
+        live = engine(type(self).make, bound, detector=QueueLength())
+        worst = []
+        live.listen(lambda processing, event: worst.append(float(event.max())))
+        live.process(stream, arrivals=(np.arange(EVENTS) * mean / 2).astype(np.int64))
+        assert max(worst) <= bound
+        assert live.metrics()["shedding"]["episodes"] >= 1
+
+
+def told(live: fc.Engine) -> dict[str, Any]:
+    """What two engines that did the same tell alike."""
+    metrics = live.metrics()
+    names = ("matches", "rows_created", "rows_visited", "live_partial_matches")
+    return {name: metrics[name] for name in names} | {"shedding": metrics["shedding"]}
