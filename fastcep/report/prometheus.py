@@ -148,6 +148,8 @@ def _of_engine(metrics: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counter("late_events", "Events later than the allowed lateness.", metrics["late_events"])
     matches: Counts = {(name,): count for name, count in metrics["matches_by_query"].items()}
     yield _counters("matches", "Matches found.", ["query"], matches)
+    lost: Counts = {(name,): query["dropped_partial_matches"] for name, query in metrics["queries"].items()}
+    yield _counters("lost_partial_matches", "Partial matches given up for want of memory.", ["query"], lost)
     yield _live(metrics["queries"])
     yield _gauge("memory_bytes", "Bytes that the engine holds.", metrics["memory_bytes"])
     if metrics["memory_limit"] is not None:

@@ -78,6 +78,7 @@ def test_an_engine_that_sheds_tells_all() -> None:
     for name in ("q1", "q2"):
         expected["fastcep_matches_total", name] = metrics["matches_by_query"][name]
         expected["fastcep_live_partial_matches", name] = metrics["queries"][name]["live_partial_matches"]
+        expected["fastcep_lost_partial_matches_total", name] = metrics["queries"][name]["dropped_partial_matches"]
         for kind, count in shedding["queries"][name]["dropped_events"].items():
             expected["fastcep_dropped_events_total", name, kind] = count
         for variable, classes in shedding["queries"][name]["partial_matches"].items():
@@ -104,6 +105,7 @@ def test_an_engine_without_bound_tells_nothing_of_shedding() -> None:
     assert set(found) == {
         ("fastcep_events_total",), ("fastcep_late_events_total",), ("fastcep_memory_bytes",),
         ("fastcep_matches_total", "q1"), ("fastcep_live_partial_matches", "q1"),
+        ("fastcep_lost_partial_matches_total", "q1"),
     }  # fmt: skip
 
 
