@@ -71,18 +71,28 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     _classify(core, edge, bucket, first, rows, n, k)
     if not shed.births:
         return n
+    if shed.classifiers[edge.target].n_features == 0 and not marks and (chances[0] == 0 or chances[0] >> 32):
+        if chances[0] == 0:
+            return n
+        shed.n_refused += n
+        refused[0] += n
+        return 0
     for i in range(n):
         own = shed.classes[i]
-        if chances[own] > 0 and falls(~shed.seed, shed.drawn, chances[own]):
+        if chances[own] > 0 and (chances[own] >> 32 or _drawn(shed, chances[own])):
             shed.n_refused += 1
             refused[own] += 1
             own = -1
-        shed.drawn += 1
         shed.classes[kept] = own
         if rows != NULL:
             rows[kept] = rows[i]
         kept += own >= 0 or marks
     return kept
+
+
+cdef inline bint _drawn(Shed* shed, int64_t chance) noexcept nogil:
+    shed.drawn += 1
+    return falls(~shed.seed, shed.drawn, chance)
 
 
 cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,

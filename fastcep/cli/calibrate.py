@@ -57,7 +57,7 @@ def _costs(found: Calibration) -> Table:
     table.add_column("ns", justify="right")
     table.add_column("")
     for key, value in found.table.nanoseconds.items():
-        table.add_row(key, f"{value:,.3f}", "measured" if key in COUNTERS else "assumed")
+        table.add_row(key, f"{value:,.3f}", "fitted" if key in COUNTERS else "measured apart")
     return table
 
 

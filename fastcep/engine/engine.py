@@ -86,7 +86,8 @@ class Engine(Moving):
     shedder
         Chooses what is dropped when the engine is overloaded (:mod:`fastcep.shedding`); None: nothing is.
     detector
-        Says when it is: one, or several of which the one that demands most counts; None: the shedder's usual one.
+        Says when it is: one, or several of which the one that demands most counts; None: the shedder's usual ones, of
+        the processing latency and of the queue (if `arrivals` are told), and of memory with ``on_memory_limit="shed"``.
     cost_table
         ``measured``, ``paper``, a `CostTable` or a file of ``fastcep calibrate``.
 

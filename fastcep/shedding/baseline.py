@@ -7,7 +7,7 @@ from typing import Any
 
 from fastcep.engine.overload.protocols import Classes, Detector, Orders, View
 from fastcep.query import ast
-from fastcep.shedding.detectors import MemoryUse, SmoothedLatency
+from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.options import as_choice, as_seed
 
 __all__ = ["Baseline"]
@@ -43,9 +43,9 @@ class Baseline:
         return {}
 
     def detector(self, of: str) -> Detector:
-        """The detector that it usually goes with: of ``latency``, or ``memory``."""
-        kind = as_choice(f"shedder {self.name!r}", "detector", of, ("latency", "memory"))
-        return SmoothedLatency() if kind == "latency" else MemoryUse()
+        """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
+        kinds: dict[str, type[Detector]] = {"latency": SmoothedLatency, "queue": QueueLength, "memory": MemoryUse}
+        return kinds[as_choice(f"shedder {self.name!r}", "detector", of, tuple(kinds))]()
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""

@@ -26,6 +26,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(module, "measure", lambda *_: given)
     monkeypatch.setattr(module, "workload_stream", lambda: None)
+    monkeypatch.setattr(module, "relief", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
 
 
 def test_the_table_is_shown_and_written(tmp_path: Path) -> None:
@@ -39,14 +40,14 @@ def test_the_table_is_shown_and_written(tmp_path: Path) -> None:
     }  # fmt: skip
     for text in (
         "20,000.000",
-        "assumed",
-        "measured",
+        "fitted",
+        "measured apart",
         "only created",
         "median relative error 0.0% over 5 runs",
         table.hash,
     ):
         assert text in result.stdout
-    assert json.loads(path.read_text())["about"]["assumed"] == ["decision", "purged", "refused"]
+    assert json.loads(path.read_text())["about"]["measured_apart"] == ["refused", "purged", "decision"]
 
 
 def test_json_is_all_that_is_printed() -> None:

@@ -69,11 +69,15 @@ def test_low_selectivity_is_refused_more() -> None:
 def test_bernoulli_drops_live_ones_only() -> None:
     orders = order(BernoulliMatches(), 0.3, 0.5)
     assert orders.births is None and orders.drops is not None
-    assert orders.drops[:, 0, 0].tolist() == pytest.approx([0.1051543873545597, 0.1051543873545597, 0])
-    # The span of three events: density 2 x on 0..1 of the window, so the integral of 2 x 0.7^(8 x).
-    rate = -8 * np.log(0.7)
+    chance = orders.drops[0, 0, 0]
+    assert orders.drops[:, 0, 0].tolist() == [chance, chance, 0]
+    assert (1 - (1 - chance) ** 8) / (8 * chance) == pytest.approx(0.7)  # so much of its window a row is there
+    # The span of three events: density 2 x on 0..1 of the window, so the integral of 2 x (1 - chance)^(8 x).
+    rate = -8 * np.log(1 - chance)
     assert orders.kept == pytest.approx(2 * (1 - np.exp(-rate) * (1 + rate)) / rate**2, rel=1e-3)
     assert order(BernoulliMatches(), 0.0, 0.5) == Orders()
+    grown = order(BernoulliMatches(), 0.3, 0.0)
+    assert grown.drops is not None and grown.drops[0, 0, 0] == pytest.approx(0.3)  # at once
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,10 @@ def test_detectors_by_name(spelling: str) -> None:
 
 def test_a_shedder_names_its_usual_detectors() -> None:
     shedder = by_name("ri")
-    assert [shedder.detector(of).name for of in ("latency", "memory")] == ["latency", "memory"]
-    with pytest.raises(ValidationError, match="detector='queue'; expected one of 'latency', 'memory'"):
-        shedder.detector("queue")
+    kinds = ["latency", "queue", "memory"]
+    assert [shedder.detector(of).name for of in kinds] == kinds
+    with pytest.raises(ValidationError, match="detector='speed'; expected one of 'latency', 'queue', 'memory'"):
+        shedder.detector("speed")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,20 @@ from fastcep.events.batch import as_table
 
 __all__ = ["Ahead"]
 
+_END = object()
+
 
 class Ahead:
     """The blocks of a source, a few of them generated ahead.
+
+    Parameters
+    ----------
+    source
+        An iterable of batches, or one batch.
+    limit
+        How many events to take at most; None: all.
+    ahead
+        How many blocks are held.
 
     Attributes
     ----------
@@ -43,11 +54,15 @@ class Ahead:
             yield self._held.popleft()
             self.fill()
 
+    def limited(self, count: int) -> int:
+        """Not more than there are, as far as it is known."""
+        return count if self.total is None else min(count, self.total)
+
     def fill(self) -> None:
         """Generate as many blocks ahead as is allowed."""
         while len(self._held) < self._ahead and not self._ended:
-            block = next(self._blocks, None) if self._rest != 0 else None
-            if block is None:
+            block = next(self._blocks, _END) if self._rest != 0 else _END
+            if block is _END:
                 self._ended, self.total = True, self._read
                 return
             table = as_table(block, "source")

@@ -26,6 +26,7 @@ import pyarrow as pa
 from fastcep.datasets import ds1
 from fastcep.engine.engine import Engine
 from fastcep.engine.overload.costs import OPERATIONS, CostTable
+from fastcep.engine.overload.relief import relief
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.query import parse
@@ -107,11 +108,6 @@ class Calibration:
         return float(np.median(shares))
 
 
-def assumed() -> dict[str, float]:
-    """Nanoseconds of the operations that nothing measures yet."""
-    return {"refused": 2.0, "purged": 2.0, "decision": 20_000.0}
-
-
 def calibrate(name: str = "calibrated", seconds: float = 10.0) -> Calibration:
     """Measure what the counted operations cost on this machine.
 
@@ -129,11 +125,12 @@ def calibrate(name: str = "calibrated", seconds: float = 10.0) -> Calibration:
     """
     if not seconds > 0:
         raise ValidationError(f"seconds={seconds:g}: expected more than 0")
-    runs = measure(WORKLOADS, workload_stream(), seconds)
+    stream = workload_stream()
+    runs = measure(WORKLOADS, stream, seconds)
     counts = np.array([[run.counts[key] for key in COUNTERS] for run in runs], dtype=np.float64)
     costs = fit(counts, np.array([run.nanoseconds for run in runs]))
     measured = dict(zip(COUNTERS, costs.round(3).tolist(), strict=True))
-    table = CostTable(name, **measured, **assumed())
+    table = CostTable(name, **measured, **relief(stream, measured["visited"], measured["created"]))
     predicted = counts @ [measured[key] for key in COUNTERS]
     found = Calibration(table, tuple(runs), tuple(predicted.tolist()), {})
     return replace(found, about=_about(found))
@@ -227,8 +224,8 @@ def _about(found: Calibration) -> dict[str, Any]:
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in ("fastcep", "numpy", "numba", "pyarrow")},
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "measured": list(COUNTERS),
-        "assumed": sorted(set(OPERATIONS) - set(COUNTERS)),
+        "fitted": list(COUNTERS),
+        "measured_apart": [name for name in OPERATIONS if name not in COUNTERS],
         "median_relative_error": round(found.error, 3),
         "runs": [
             {"name": run.name, "milliseconds": round(run.nanoseconds / 1e6, 3), "fitted": round(told / 1e6, 3)}

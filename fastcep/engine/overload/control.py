@@ -150,11 +150,16 @@ class Control:
         number = last - first
         if isinstance(self.clock, VirtualClock):
             processing, event = self.clock.run(self._costs[:number], arrivals)
+            self.monitor.record(processing, event)
+            spent, waited = float(processing.sum()), float(event[-1] - processing[-1])
         else:
             now = self.clock.now()
-            processing = np.full(number, (now - self._began) / number)
-            event = processing if arrivals is None else (now - arrivals).astype(np.float64)
-        self.monitor.record(processing, event)
+            spent = float(now - self._began)
+            waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
+            self.monitor.record_stretch(spent / number, number, now, arrivals)
+            if self.listeners:
+                processing = np.full(number, spent / number)
+                event = processing if arrivals is None else (now - arrivals).astype(np.float64)
         for listener in self.listeners:
             listener(processing, event)
         if self._first_time is None:
@@ -162,9 +167,9 @@ class Control:
         if arrivals is not None and self._first_arrival is None:
             self._first_arrival = int(arrivals[0])
         self._since += number
-        self._spent += float(processing.sum())
+        self._spent += spent
         if self._since >= self._step:
-            self._decide(int(times[last - 1]), last, float(event[-1] - processing[-1]), began)
+            self._decide(int(times[last - 1]), last, waited, began)
 
     def _decide(self, time: int, place: int, waited: float, began: int) -> None:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""

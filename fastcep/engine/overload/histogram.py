@@ -46,6 +46,12 @@ class Histogram:
         shift = np.maximum(bits - (_BITS + 1), 0)
         np.add.at(self._counts, (shift << _BITS) + (values >> shift), 1)
 
+    def add_same(self, picoseconds: int, times: int) -> None:
+        """Count one value so many times."""
+        value = min(picoseconds, LONGEST)
+        shift = max(value.bit_length() - (_BITS + 1), 0)
+        self._counts[(shift << _BITS) + (value >> shift)] += times
+
     def percentiles(self, percents: Sequence[float]) -> list[float]:
         """The value in picoseconds that so many percent of all do not exceed, to three digits; 0 before the first."""
         library = self._library()

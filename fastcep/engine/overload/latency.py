@@ -24,6 +24,7 @@ _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class LatencyMonitor:
@@ -80,6 +81,27 @@ class LatencyMonitor:
         self._seen += count
         for kind, series in self._series.items():
             series.add(given[kind][first :: self._every])
+
+    def record_stretch(self, processing: float, count: int, now: int, arrivals: Ints | None) -> None:
+        """Take the latencies of events that were worked off together, until ``now``: `record`, for the wall clock.
+
+        Parameters
+        ----------
+        processing
+            Nanoseconds, of each event.
+        count
+            How many events.
+        now, arrivals
+            When they were done, and when they arrived, int64[count]; None: there was no queue.
+        """
+        first = -self._seen % self._every
+        self._seen += count
+        taken = len(range(first, count, self._every))
+        self._series["processing"].add_same(processing, taken)
+        if arrivals is None:
+            self._series["event"].add_same(processing, taken)
+        else:
+            self._series["event"].add(np.maximum(now - arrivals[first :: self._every], 0).astype(np.float64))
 
     @property
     def count(self) -> int:
@@ -227,6 +249,22 @@ class _Series:
         split = len(self._ring) - place
         self._ring[place : place + len(kept)] = kept[:split]
         self._ring[: len(kept[split:])] = kept[split:]
+
+    def add_same(self, value: float, count: int) -> None:
+        """Take one value so many times."""
+        if not count:
+            return
+        picoseconds = round(value * 1000)
+        self._histogram.add_same(picoseconds, count)
+        self.total += picoseconds * count
+        self.most = max(self.most, value)
+        if self._bound is not None and value > self._bound:
+            self.over += count
+        self.count += count
+        kept = min(count, len(self._ring))
+        place = (self.count - kept) % len(self._ring)
+        self._ring[place : place + kept] = value
+        self._ring[: max(0, place + kept - len(self._ring))] = value
 
     def window(self) -> Floats:
         """The last values, in the order of the ring."""

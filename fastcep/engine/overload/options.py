@@ -145,5 +145,5 @@ def _detectors(
         return ()
     if detector is not None:
         return tuple(detector) if isinstance(detector, Sequence) else (detector,)
-    usual = [] if bound is None else [shedder.detector("latency")]
+    usual = [] if bound is None else [shedder.detector("latency"), shedder.detector("queue")]
     return (*usual, *([shedder.detector("memory")] if sheds_memory else []))

@@ -150,7 +150,7 @@ class Shedder(Protocol):
         ...
 
     def detector(self, of: str) -> Detector:
-        """The detector that it usually goes with: of ``latency``, or ``memory``."""
+        """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
         ...
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:

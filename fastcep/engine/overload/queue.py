@@ -105,7 +105,7 @@ class InputQueue:
         self._line: deque[object] = deque()  # the calls of put, in the order that they came in
         self._closed = self._runs = False
         self._error: BaseException | None = None
-        self._last = -(2**63)  # arrival of the last event
+        self._last = -(2**63)  # arrival of the last event, as it was given
         self._room_since = self.clock.now()
         self._waiting = self._put = self._longest = self._waits = self._waited = 0
 
@@ -178,7 +178,7 @@ class InputQueue:
                 size = min(len(events), self._capacity - self._waiting)
                 arrivals = self._arrive(times[done : done + size], self.clock.now())
                 self._blocks.append(_Block(events.slice(0, size), arrivals))
-                self._last = int(arrivals[-1])
+                self._last = int(times[done + size - 1])
                 self._waiting += size
                 self._put += size
                 done += size

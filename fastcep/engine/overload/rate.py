@@ -12,10 +12,11 @@ import numpy.typing as npt
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["Rate"]
+__all__ = ["Arrived", "Rate"]
 
 _SECOND = 1e9
 _FASTEST = 1e9  # events/s: one per nanosecond
+_AT_ONCE = 4096  # events whose arrivals are computed together
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -134,3 +135,25 @@ class Rate:
         piece = np.searchsorted(times[1:-1], rest, side="right")
         inside = (rest - times[piece]) * np.array(self.rates)[piece] / _SECOND
         return np.asarray(periods * counts[-1] + counts[piece] + inside)
+
+
+class Arrived:
+    """Tells how many events have arrived at times that only grow, faster than `Rate.arrived`.
+
+    Parameters
+    ----------
+    rate
+        At which they do.
+    """
+
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._first = 0
+        self._times = rate.arrivals(0, _AT_ONCE)
+
+    def __call__(self, time: int) -> int:
+        """How many events have arrived by the time, ns from 0."""
+        if time >= self._times[-1]:
+            self._first = int(self._rate.arrived(time))
+            self._times = self._rate.arrivals(self._first, _AT_ONCE)
+        return self._first + int(np.searchsorted(self._times, time, side="right"))

@@ -22,7 +22,7 @@ from fastcep.engine.overload.ahead import Ahead
 from fastcep.engine.overload.clock import VirtualClock
 from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.queue import InputQueue, control_of
-from fastcep.engine.overload.rate import Rate
+from fastcep.engine.overload.rate import Arrived, Rate
 from fastcep.engine.overload.tally import Tally
 from fastcep.errors import ValidationError
 
@@ -95,7 +95,7 @@ class Replay:
     fired
         Whether any shedding was ordered.
     longest_queue
-        The most events that waited; on the wall clock, in the input queue when the engine took some.
+        The most events that waited; on the wall clock, when the engine took some.
     stalls
         What the replay was late with; none on the virtual clock.
     metrics
@@ -147,8 +147,8 @@ class Replay:
         raise ValidationError(
             f"a replay with shedder={self.shedder!r} never shed, so that it says nothing about it: at "
             f"{self.rate.mean:,.0f} events/s ({self.reached:,.0f} reached{known}) the longest event latency was "
-            f"{self.longest_event:,.0f} ns"
-            f"{bound}; give a rate above the maximum (fastcep.maximum_rate), a smaller latency bound, or more events"
+            f"{self.longest_event:,.0f} ns{bound}; give a rate above the maximum (fastcep.maximum_rate), a smaller "
+            "latency bound, or more events"
         )
 
 
@@ -161,7 +161,7 @@ def replay(
     skip: float = 0.0,
     maximum: float | None = None,
     collect: Callable[[Matches], None] | None = None,
-    capacity: int = 65_536,
+    capacity: int = 1 << 19,
     stretch: int = 4096,
 ) -> Replay:
     """Let the events of a source arrive at a rate, and measure their latencies.
@@ -186,7 +186,8 @@ def replay(
     collect
         Is given all matches, call by call.
     capacity, stretch
-        Of the input queue, on the wall clock.
+        Of the input queue, on the wall clock: how many events are generated ahead. More than may wait within the bound:
+        events that wait beyond it are counted, but are put late.
 
     Raises
     ------
@@ -207,8 +208,8 @@ def replay(
             stalls = Stalls()
             seconds, longest = _replay_virtual(engine, control, blocks, wanted, tally)
         else:
-            queue = _ReplayQueue(engine, capacity, stretch, tally)
-            seconds, longest, stalls = _replay_wall(queue, blocks, wanted), queue.metrics()["longest"], queue.stalls
+            queue = _ReplayQueue(engine, capacity, stretch, blocks, wanted, tally)
+            seconds, longest, stalls = _replay_wall(queue), queue.metrics()["longest"], queue.stalls
     metrics = engine.metrics()
     return Replay(
         clock="virtual" if virtual else "wall", rate=wanted, maximum=maximum,
@@ -234,20 +235,19 @@ def _skipped(skip: float, total: int | None) -> int:
 
 def _replay_virtual(engine: Engine, control: Control, blocks: Ahead, rate: Rate, tally: Tally) -> tuple[float, int]:
     """The seconds that it took, and the longest queue."""
-    start, handed, longest = control.clock.now(), 0, 0
+    start, handed, longest, arrived = control.clock.now(), 0, 0, Arrived(rate)
 
-    def arrived(times: Any) -> Ints:
-        count = rate.arrived(times)
-        return count if blocks.total is None else np.minimum(count, blocks.total)
+    def waiting(now: int) -> int:
+        return max(0, blocks.limited(arrived(now - start)) - handed)
 
     def watch(first: int, event: Floats) -> None:
         nonlocal longest
         done = rate.arrivals(first, len(event)) + np.floor(event).astype(np.int64)
-        waiting = arrived(done) - np.arange(first + 1, first + len(event) + 1)
-        longest = max(longest, int(waiting.max(initial=0)))
+        beside = rate.arrived(done) if blocks.total is None else np.minimum(rate.arrived(done), blocks.total)
+        longest = max(longest, int((beside - np.arange(first + 1, first + len(event) + 1)).max(initial=0)))
 
     tally.watch = watch
-    before, control.waiting = control.waiting, lambda now: max(0, int(arrived(now - start)) - handed)
+    before, control.waiting = control.waiting, waiting
     try:
         for table in blocks:
             first, handed = handed, handed + len(table)
@@ -259,12 +259,12 @@ def _replay_virtual(engine: Engine, control: Control, blocks: Ahead, rate: Rate,
     return (control.clock.now() - start) / 1e9, longest
 
 
-def _replay_wall(queue: _ReplayQueue, blocks: Ahead, rate: Rate) -> float:
+def _replay_wall(queue: _ReplayQueue) -> float:
     """The seconds that it took."""
     queue.engine.compile()
-    blocks.fill()
-    start = queue.clock.now() + _LEAD
-    producer = Thread(target=_produce, args=(queue, blocks, rate, start), name="fastcep-replay", daemon=True)
+    queue.blocks.fill()
+    queue.start = queue.clock.now() + _LEAD
+    producer = Thread(target=_produce, args=(queue,), name="fastcep-replay", daemon=True)
     producer.start()
     try:
         for found in queue.run():
@@ -273,14 +273,14 @@ def _replay_wall(queue: _ReplayQueue, blocks: Ahead, rate: Rate) -> float:
     finally:
         queue.close()
         producer.join()
-    return (queue.clock.now() - start) / 1e9
+    return (queue.clock.now() - queue.start) / 1e9
 
 
-def _produce(queue: InputQueue, blocks: Ahead, rate: Rate, start: int) -> None:
+def _produce(queue: _ReplayQueue) -> None:
     handed = 0
     try:
-        for table in blocks:
-            queue.put(table, start + rate.arrivals(handed, len(table)))
+        for table in queue.blocks:
+            queue.put(table, queue.start + queue.rate.arrivals(handed, len(table)))
             handed += len(table)
     except BaseException as error:  # the consumer raises it; if it has closed the queue itself, nobody does
         queue.fail(error)
@@ -297,25 +297,40 @@ def _check_declared(taken: int, handed: int) -> None:
 
 
 class _ReplayQueue(InputQueue):
-    """Finds out where its producer is late."""
+    """Finds out where its producer is late, and counts what waits in front of it for room, too."""
 
-    def __init__(self, engine: Engine, capacity: int, stretch: int, tally: Tally) -> None:
+    def __init__(self, engine: Engine, capacity: int, stretch: int, blocks: Ahead, rate: Rate, tally: Tally) -> None:
         super().__init__(engine, capacity, stretch)
+        self.blocks, self.rate, self.tally = blocks, rate, tally
         self.stalls = Stalls()
-        self.tally = tally
+        self.start = 0
+        self._arrived = Arrived(rate)
+        self._late_until = 0  # when the last event was put that was late
+
+    def arrived(self, now: int) -> int:
+        """By the nominal times, how many events wait."""
+        with self._changed:
+            return max(0, self.blocks.limited(self._arrived(now - self.start)) - (self._put - self._waiting))
 
     def _arrive(self, arrivals: Ints, now: int) -> Ints:
-        """Events that could have been put in time, as there was room, arrive only now."""
-        first, last = np.searchsorted(arrivals, [self._room_since, now]).tolist()
-        if first >= last:
+        """Events that could have been put in time, as there was room, arrive only now.
+
+        Those behind that were to arrive before that arrive with them, if they had to wait for room since.
+        """
+        behind, first, last = np.searchsorted(arrivals, [self._late_until, self._room_since, now]).tolist()
+        if not behind and first >= last:
             return arrivals
-        late = now - int(arrivals[first])
-        own = self.stalls
-        own.count, own.total, own.longest = own.count + 1, own.total + late, max(own.longest, late)
-        own.events += last - first
-        self.tally.late.append((self._put + first, self._put + last))
-        corrected = arrivals.copy()
-        corrected[first:last] = now
+        corrected = np.maximum(arrivals, self._late_until)
+        if first < last:
+            late = now - int(arrivals[first])
+            own = self.stalls
+            own.count, own.total, own.longest = own.count + 1, own.total + late, max(own.longest, late)
+            corrected[first:last] = now
+            self._late_until = now
+        for begin, end in ((0, behind), (max(first, behind), last)):
+            if begin < end:
+                self.stalls.events += end - begin
+                self.tally.late.append((self._put + begin, self._put + end))
         return corrected
 
 

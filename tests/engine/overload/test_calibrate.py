@@ -10,6 +10,7 @@ import pytest
 from fastcep.engine.overload import calibrate as module
 from fastcep.engine.overload.calibrate import COUNTERS, WORKLOADS, Timed, calibrate, fit, measure, workload_stream
 from fastcep.engine.overload.costs import OPERATIONS
+from fastcep.engine.overload.relief import relief
 from fastcep.errors import ValidationError
 
 COSTS = {"event": 1.5, "relevant": 20.0, "visited": 4.0, "created": 12.0, "match": 7.25}
@@ -38,7 +39,7 @@ def test_every_run_counts_the_same() -> None:
 
 
 def test_a_table_from_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the runs come to is the table, beside what is assumed; the error is the median."""
+    """What the runs come to is the table, beside what is measured apart; the error is the median."""
     counts = counters().astype(int).tolist()
     runs = [
         Timed(str(k), dict(zip(COUNTERS, row, strict=True)), float(np.dot(row, list(COSTS.values()))))
@@ -46,12 +47,13 @@ def test_a_table_from_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(module, "measure", lambda *_: runs)
     monkeypatch.setattr(module, "workload_stream", lambda: None)
+    monkeypatch.setattr(module, "relief", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
     found = calibrate("own", 1.0)
     assert found.table.name == "own"
     assert {key: getattr(found.table, key) for key in COSTS} == COSTS
     assert (found.table.refused, found.table.purged, found.table.decision) == (2.0, 2.0, 20_000.0)
-    assert found.about["measured"] == list(COUNTERS)
-    assert found.about["assumed"] == sorted(set(OPERATIONS) - set(COUNTERS))
+    assert found.about["fitted"] == list(COUNTERS)
+    assert found.about["measured_apart"] == [name for name in OPERATIONS if name not in COUNTERS]
     assert found.error == found.about["median_relative_error"] == pytest.approx(0, abs=1e-9)
     assert [row["name"] for row in found.about["runs"]] == [run.name for run in runs]
     assert found.about["machine"]["cores"] >= 1
@@ -94,3 +96,10 @@ def test_counters_differ_independently() -> None:
         rows.append([engine.metrics()[name] for name in COUNTERS.values()])
     counts = np.array(rows, dtype=np.float64)
     assert np.linalg.matrix_rank(counts / counts.max(axis=0), tol=0.05) == len(COUNTERS)
+
+
+def test_what_shedding_costs_is_measured(kernels: Path) -> None:
+    """A refused birth, a row that is looked at, a decision: all take some time."""
+    found = relief(workload_stream(20_000), 2.0, 20.0)
+    assert set(found) == {"refused", "purged", "decision"}
+    assert found["purged"] > 0 and found["decision"] > 0 and 0 <= found["refused"] <= 22

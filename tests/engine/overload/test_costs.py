@@ -31,8 +31,8 @@ def test_measured_is_constant_and_says_where_it_is_from() -> None:
     file = Path(__import__("fastcep").__file__).parent / "engine" / "overload" / "measured.json"
     data = json.loads(file.read_text())
     assert (data["name"], data["hash"]) == ("measured", table.hash)
-    assert {"machine", "versions", "date", "assumed", "median_relative_error"} <= set(data["about"])
-    assert data["about"]["assumed"] == ["decision", "purged", "refused"]
+    assert {"machine", "versions", "date", "measured_apart", "median_relative_error"} <= set(data["about"])
+    assert data["about"]["measured_apart"] == ["refused", "purged", "decision"]
     assert cost_table(file) == table
 
 
