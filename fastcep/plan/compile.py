@@ -64,7 +64,8 @@ def make_plan(
     and events of negated variables are always found by theirs. But for ``full`` it is rows.
 
     ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
-    (:mod:`fastcep.plan.classes`). It is rows then, single ones of which can be shed; None: they are not. ``isolated``: explicit windows are, because events are kept out of single ones.
+    (:mod:`fastcep.plan.classes`). It is rows then, single ones of which can be shed; None: they are not.
+    ``isolated``: explicit windows are, because events are kept out of single ones.
     """
     return _Planner(query, timed_out, index, classes, isolated).plan(store)
 

@@ -167,6 +167,8 @@ class Control:
         if arrivals is not None and self._first_arrival is None:
             self._first_arrival = int(arrivals[0])
         self._since += number
+        for query in self._queries:
+            query.given += number
         self._spent += spent
         if self._since >= self._step:
             self._decide(int(times[last - 1]), last, waited, began)
@@ -220,12 +222,14 @@ class Control:
         return load
 
     def _note(self, sheds: bool, why: str) -> None:
-        matches, share, weights = 0, 0.0, 0.0
+        matches, share, weights, taken, missed = 0, 0.0, 0.0, 0, 0
         for query in self._queries:
             matches += query.matcher.matches
+            taken += query.matcher.events
+            missed += query.given - query.matcher.events
             share += query.weight * query.orders.kept
             weights += query.weight
-        self.episodes.found(matches, share / weights if weights > 0 else 1.0)
+        self.episodes.found(matches, share / weights if weights > 0 else 1.0, taken, missed)
         if sheds or self.episodes.active:
             self.episodes.note(self.clock.now(), sheds, why, self._dropped)
 
