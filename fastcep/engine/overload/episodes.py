@@ -51,6 +51,11 @@ class Episodes:
         self._expected += new / max(sum(self._kept) / len(self._kept), 1e-6)
         self._kept.append(kept)
 
+    def shift(self, matches: int, events: int, partial_matches: int) -> None:
+        """Take into account that the counters jump by so much, as other queries, or states, are counted now."""
+        self._matches += matches
+        self._before = self._before[0] + events, self._before[1] + partial_matches
+
     @property
     def recall(self) -> float | None:
         """The estimated share of the matches that were found; None before the first."""
