@@ -195,6 +195,7 @@ class Control:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""
         if self.shedder is not None:
             before, why = self.demand, self._judge(place, waited)
+            dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
                 views = [
@@ -204,7 +205,7 @@ class Control:
                 orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
-            self._note(demand > 0, why)
+            self._note(demand > 0, why, dropped)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
         self._plan_next(time)
@@ -239,14 +240,14 @@ class Control:
             load.arrivals = self._since / passed if passed > 0 else 0.0
         return load
 
-    def _note(self, sheds: bool, why: str) -> None:
+    def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
         share, weights = 0.0, 0.0
         for query in self._queries:
             share += query.weight * query.orders.kept
             weights += query.weight
         self.episodes.found(self._matches(), share / weights if weights > 0 else 1.0)
         if sheds or self.episodes.active:
-            self.episodes.note(self.clock.now(), sheds, why, self._dropped)
+            self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
 
     def _matches(self) -> int:
         return sum(query.matcher.matches for query in self._queries)

@@ -61,16 +61,19 @@ class Episodes:
         """The estimated share of the matches that were found; None before the first."""
         return self._found / self._expected if self._expected else None
 
-    def note(self, now: int, sheds: bool, why: str, dropped: Callable[[], tuple[int, int]]) -> None:
+    def note(
+        self, now: int, sheds: bool, why: str, before: tuple[int, int], dropped: Callable[[], tuple[int, int]]
+    ) -> None:  # fmt: skip
         """Take into account a decision at ``now``.
 
-        ``dropped`` gives how many events and partial matches were dropped since the engine was made.
+        ``dropped`` gives how many events and partial matches were dropped since the engine was made, ``before`` how
+        many these were before the decision, which may have dropped some at once, if it begins an episode.
         """
         if sheds:
             self._quiet = 0
             if not self.active:
                 self.active, self._why, self._began = True, why, now
-                self._before = dropped()
+                self._before = before
                 self._episode = self._found, self._expected
                 self.count += 1
         elif self.active:
