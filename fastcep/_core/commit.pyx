@@ -11,7 +11,7 @@ from fastcep._core.remove cimport note_advance
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport new_node
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
-from fastcep._core.tables cimport Edge, IndexInfo, State
+from fastcep._core.tables cimport HOME, Edge, IndexInfo, State
 
 
 cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
@@ -52,7 +52,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     for i in range(state.n_indexes):
         info = core.infos + state.indexes[i]
         if guard(core, info.guard, j) and all_hold(core, info.forall, info.n_forall, j):
-            stored |= insert_staged(core, state, state.indexes[i], j, nulls, told)
+            stored |= insert_staged(core, state, state.indexes[i], j, nulls, told, not stored)
     if stored:
         count_row(core, stage.start[j])
         if core.shed.on:
@@ -85,7 +85,7 @@ cdef inline int64_t null_bits(Core* core, const State* state, int64_t j) noexcep
 
 
 cdef inline bint insert_staged(Core* core, const State* state, int number, int64_t j, int64_t nulls,
-                               bint told) noexcept nogil:
+                               bint told, bint home) noexcept nogil:
     """Append staged row ``j`` to an index; False if a key word is null (it joins nothing) or memory is out."""
     cdef Stage* stage = &core.stage
     cdef IndexInfo* info = core.infos + number
@@ -117,7 +117,7 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
     if state.classed >= 0:
-        to[state.classed] = stage.class_[j]
+        to[state.classed] = (stage.class_[j] if core.shed.on else 0) | HOME * home
     if state.columns > 0:
         to = column_of(index, bucket, 0) + row
         to[0] = nulls

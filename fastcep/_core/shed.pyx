@@ -8,7 +8,8 @@ only looked up. There are four places, from the cheapest relief to the dearest:
 * an event is kept out of one isolated *window*, by a chance per type and place in the window (``parts``);
 * the *birth* of a partial match is refused, by a chance per state and class, before it is stored (``extend``);
 * partial matches are *dropped* while they live, by a chance per cell (state, class, slice of the window's time), in a walk
-  through all rows (`walk_cells`), and their memory given back.
+  through all rows (`walk_cells`), and their memory given back; a row in several indexes is dropped from all of them,
+  and counted in the first.
 
 A *class* is looked up in a table by the values that the plan lets every edge compute at a birth (`EdgePlan.features`); a row
 carries its own. Chances are drawn by hashing: events by their position, so that all queries drop the same ones whatever
@@ -26,7 +27,7 @@ from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
-from fastcep._core.tables cimport Edge, State
+from fastcep._core.tables cimport HOME, Edge, State
 from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at
 
 cdef enum:
@@ -153,13 +154,14 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
     cdef int64_t* row
     cdef int64_t b, r, cell, own, seen = 0, live_from = core.starts.first
     cdef int i, s, number, classed
-    cdef bint some
+    cdef bint some, counts_here, alone
     for s in range(slices):
         bounds[s] = _first_of(core, s, slices, window)
     for i in range(core.n_indexes):
         index = core.indexes + i
         number = core.infos[i].state
         classed = core.states[number].classed
+        alone = core.states[number].n_indexes == 1
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)
             some = False
@@ -167,18 +169,20 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
             for r in range(bucket.head, bucket.size):
                 if row[0] >= live_from:
                     own = row[classed] if classed >= 0 else 0
+                    counts_here = alone or own & HOME
+                    own &= HOME - 1
                     s = 0
                     while s < slices - 1 and row[0] < bounds[s]:
                         s += 1
                     cell = (number * shed.stride + own) * slices + s
-                    if counts != NULL:
+                    if counts != NULL and counts_here:
                         counts[cell] += 1
                     seen += 1
                     if chances != NULL and chances[cell] > 0 and _falls_row(
                             core, core.states + number, row, salt, chances[cell]):
-                        core.starts.rows[row[0] & core.starts.mask] -= 1
-                        core.starts.live -= 1
-                        shed.dropped[number * shed.stride + own] += 1
+                        core.starts.rows[row[0] & core.starts.mask] -= counts_here
+                        core.starts.live -= counts_here
+                        shed.dropped[number * shed.stride + own] += counts_here
                         row[0] = -1
                         some = True
                 row += index.fixed

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef enum:
-    MOST_FEATURES = 16       # values by which partial matches of a state are classified
+    MOST_FEATURES = 64       # values by which partial matches of a state are classified
 
 
 cdef struct Classifier:      # of the partial matches of a state

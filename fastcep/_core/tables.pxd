@@ -20,6 +20,10 @@ cdef enum:              # a chain node's word: position, member << MEMBER_AT, an
     ROUND_AT = 56
 
 
+cdef enum:
+    HOME = 1 << 8           # beside a class
+
+
 cdef enum:                  # where a binding of a new row comes from, if not from a word of the old row
     ABSENT = -1
     THIS = -2               # the event, or the node made for it
@@ -93,7 +97,7 @@ cdef struct State:
     int32_t n_bind           # bindings, but that which its start tells
     int32_t* slots           # of the bindings
     int32_t n_features       # values by which rows are classified
-    int32_t classed          # the place of the class, or -1
+    int32_t classed          # the place of the class, or -1; with the mark HOME in the first index that has the row
     uint8_t* has             # per slot: whether the rows bind it
     int32_t columns          # the row's columns: null bits of the registers and the registers, if there are any
 

@@ -191,8 +191,9 @@ cdef class Tables:
             state.told = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
             state.n_features = len(item.features)
-            state.classed = state.bind + state.n_bind if item.features else -1
-            state.fixed = state.bind + state.n_bind + (1 if item.features else 0)
+            classed = bool(item.features or (plan.sheds and len(item.indexes) > 1))
+            state.classed = state.bind + state.n_bind if classed else -1
+            state.fixed = state.bind + state.n_bind + classed
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 

@@ -9,8 +9,22 @@ from fastcep.errors import MemoryLimitError, OrderError
 __all__ = ["in_options"]
 
 
-_NAMES = "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock"
+_NAMES = (
+    "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock|index"
+)
 _OPTION = re.compile(rf"({_NAMES})\b")  # what a message about one begins with
+_GIVEN = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # what a message about another one says to give
+
+#: What messages about overload say of Python, and what they say here.
+_REWORDED = (
+    (re.compile(r"^unknown (shedder|detector) "), r"--\1: unknown name "),
+    (re.compile(r"^(shedder 'classes' needs .*)$"), r"\1, which Python has: fc.shedding.FixedClasses"),
+    (re.compile(r"^a detector without a shedder"), "--detector without --shedder"),
+    (re.compile(r"^cost table "), "--cost-table "),
+    (re.compile(r"^(clock=.*), or a function that gives nanoseconds$"), r"\1"),
+    (re.compile(r"such as fc\.shedding\.RandomMatches\(\)$"), "such as --shedder rs"),
+    (re.compile(r'needs a limit; give the engine memory_limit, such as "1GiB"$'), "needs --memory-limit, such as 1GiB"),
+)
 
 
 def in_options(error: Exception) -> str:
@@ -33,5 +47,12 @@ def _message(error: Exception, *, kept: bool) -> str:
         told = "Matches found until then are kept. " if kept else ""
         return f"{what}. {told}Raise it, shorten the window or narrow the conditions"
     message = str(error)
+    for words, ours in _REWORDED:
+        message = words.sub(ours, message)
+    message = _GIVEN.sub(lambda given: f"--{_dashed(given[1])}" + (f" {given[2]}" if given[2] else ""), message)
     option = _OPTION.match(message)
-    return message if option is None else f"--{option[0].replace('_', '-')}{message[option.end() :]}"
+    return message if option is None else f"--{_dashed(option[0])}{message[option.end() :]}"
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

@@ -47,7 +47,7 @@ class Summary:
         shedding = metrics["shedding"]
         if shedding is not None:
             self.shed_events = shedding["dropped_events"]
-            self.shed_matches = shedding["dropped_partial_matches"]
+            self.shed_matches = shedding["dropped_partial_matches"] + metrics["dropped_partial_matches"]
             self.estimated_recall = round(shedding["estimated_recall"], 6)
 
     def stop(self, seconds: float) -> None:

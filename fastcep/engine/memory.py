@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from fastcep.engine.faults import Faults
 from fastcep.engine.parted import parts_of_query
-from fastcep.engine.running import Queries, Running
+from fastcep.engine.running import Running
+from fastcep.engine.several import Queries
 from fastcep.errors import MemoryLimitError, ValidationError
 from fastcep.events import EventRing, parse_size
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from fastcep.engine.parted import parts_of_query
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Queries, Running
+from fastcep.engine.running import Running
+from fastcep.engine.several import Queries
 from fastcep.events import StringTable
 
 __all__ = ["collect", "shared_bytes"]

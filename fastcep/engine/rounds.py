@@ -18,7 +18,8 @@ from fastcep.engine.parted import parts_of_query, run
 from fastcep.engine.pool import Pool
 
 if TYPE_CHECKING:
-    from fastcep.engine.running import Queries, Running
+    from fastcep.engine.running import Running
+    from fastcep.engine.several import Queries
 
 __all__ = ["PARALLEL_FROM", "match_in_threads"]
 

@@ -19,7 +19,8 @@ from fastcep.engine.overload.control import Control
 from fastcep.engine.parted import check_parted
 from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Queries, Running
+from fastcep.engine.running import Running
+from fastcep.engine.several import Queries
 from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.trial import TRIED
 from fastcep.errors import ValidationError

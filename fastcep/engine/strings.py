@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Queries
+from fastcep.engine.several import Queries
 from fastcep.events import EventBatch, Schema, StringTable
 
 __all__ = ["UnusedStrings"]

@@ -23,7 +23,7 @@ __all__ = ["Classes", "features_in", "read_classes"]
 #: Per variable (``g.a`` inside a group) the expressions.
 Classes = Mapping[str, Sequence[str]]
 
-_MOST = 16  # as fastcep._core.shed has room for
+_MOST = 64  # as fastcep._core.shed has room for
 
 
 def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> dict[int, tuple[Op, ...]]:
@@ -34,7 +34,7 @@ def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> d
     ParseError
         An expression is wrong.
     ValidationError
-        A name is that of no variable that a match binds, or its class is no list of at most 16 texts.
+        A name is that of no variable that a match binds, or its class is no list of at most 64 texts.
     """
     members = {leaf.name: member for member, leaf in enumerate(translate.leaves) if not leaf.negated}
     found: dict[int, tuple[Op, ...]] = {}

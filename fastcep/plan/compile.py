@@ -64,8 +64,8 @@ def make_plan(
     and events of negated variables are always found by theirs. But for ``full`` it is rows.
 
     ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
-    (:mod:`fastcep.plan.classes`). It is rows then, each in one index, so that single ones can be shed; None: they are
-    not. ``isolated``: explicit windows are, because events are kept out of single ones.
+    (:mod:`fastcep.plan.classes`). It is rows then, single ones of which can be shed; None: they are not.
+    ``isolated``: explicit windows are, because events are kept out of single ones.
     """
     return _Planner(query, timed_out, index, classes, isolated).plan(store)
 
@@ -78,8 +78,7 @@ class _Planner:
         self.sheds, self.isolated = classes is not None, isolated
         self.timed_out = timed_out
         self.index = index
-        self.one_index = removes_rows(query) or self.sheds
-        placer = Placer(query, timed_out, self.one_index)
+        placer = Placer(query, timed_out)
         self.placement = placer.place()
         self.places = placer.places
         self.leaves = placer.leaves
@@ -137,7 +136,7 @@ class _Planner:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         self.edges = {edge: join(place.on_edge.get(edge, []), edge, self.index) for edge in self.places.edges}
-        for state in range(len(self.states) if self.one_index else 0):
+        for state in range(len(self.states) if removes_rows(query) else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.places.edges:
             self._choose_index(edge)
@@ -186,6 +185,7 @@ class _Planner:
             limit=query.limit or 0,
             windows=plan_windows(query, edge_negation, timed_out, self.isolated, make_plan),
             timed_out=timed_out,
+            sheds=self.sheds,
             key=self._key(),
             store="rows",
             rows_only=rows_only,

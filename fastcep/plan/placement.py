@@ -10,7 +10,7 @@ A conjunct is decided
   group, and of what is known before;
 * by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
 
-Where single rows go (`removes_rows`, or load is shed) a state has one index, so nothing is decided once per row of the
+Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the
 source. Under ``skip_till_next``, and where partial matches that time out are asked for, it matters when a conjunct is
 decided: there it is decided as soon as it is known (:mod:`known`).
 
@@ -69,18 +69,17 @@ def removes_rows(query: ast.Query) -> bool:
 class Placer:
     """Place the conjuncts of one query (see the module's docstring).
 
-    ``at_once``: also where a conjunct is known before all that it mentions has closed. ``one_index``: so that a state
-    needs no more than one.
+    ``at_once``: also where a conjunct is known before all that it mentions has closed.
     """
 
-    def __init__(self, query: ast.Query, at_once: bool = False, one_index: bool = False) -> None:
+    def __init__(self, query: ast.Query, at_once: bool = False) -> None:
         self.query = query
         self.translate = Translator(query)
         self.places: Automaton = automaton(query.pattern)
         self.leaves = self.places.leaves
         self.result = Placement()
         self.same: tuple[str, ...] = ()
-        self._one_index = one_index
+        self._removes = removes_rows(query)
         self.at_once = at_once or query.strategy == "skip_till_next"
         self.on_negated: dict[int, list[Conjunct]] = {}
         self._equalities: list[Op] = []
@@ -168,7 +167,7 @@ class Placer:
         for edge in self.places.edges:
             if not item.decided_by(edge, states):
                 continue
-            if edge.member in item.mentioned or edge.source == START or self._one_index:
+            if edge.member in item.mentioned or edge.source == START or self._removes:
                 if walks:
                     _walk(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
                 else:
@@ -234,7 +233,7 @@ class Placer:
                 for edge in places.edges:
                     if not edge.loop or variable not in (edge.member, edge.group):
                         continue
-                    if self._one_index:
+                    if self._removes:
                         few = Op("le_i", "b", (count(variable), const(most, "i")))
                         out.on_edge.setdefault(edge, []).append(few)
                     else:

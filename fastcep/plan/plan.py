@@ -286,6 +286,8 @@ class Plan:
         How explicit windows come and go.
     timed_out
         Whether partial matches that time out are an output.
+    sheds
+        Whether partial matches may be shed: rows in several indexes know which of them counts them.
     key
         What its state can be cut by, or why it cannot.
     store
@@ -332,6 +334,7 @@ class Plan:
     limit: int
     windows: WindowPlan | None
     timed_out: bool
+    sheds: bool
     key: KeyPlan | str
     store: str
     rows_only: str

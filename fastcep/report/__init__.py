@@ -1,6 +1,9 @@
-"""What people look at: tables and pictures. Drawing libraries are imported only when something is drawn."""
+"""What people look at: tables, pictures, numbers over HTTP. Libraries that only some of it needs are imported then."""
 
 from fastcep.report.plots import draw_line, save_line, thin
+from fastcep.report.prometheus import Server, serve_metrics
 from fastcep.report.tables import format_value, matches_table, paths_table
 
-__all__ = ["draw_line", "format_value", "matches_table", "paths_table", "save_line", "thin"]
+__all__ = [
+    "Server", "draw_line", "format_value", "matches_table", "paths_table", "save_line", "serve_metrics", "thin",
+]  # fmt: skip

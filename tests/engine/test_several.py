@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from user_functions import own_registry, sample
 
 import fastcep as fc
-from fastcep.engine import running
+from fastcep.engine import several
 from fastcep.engine.returns import Returns
 
 ATTRIBUTES = {"k": "int64", "v": "int64", "s": "string"}
@@ -101,7 +101,7 @@ def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     data = stream(700)
     queries = [query(number) for number in range(len(TEXTS))]
     whole = fc.Engine(queries).process(data)
-    monkeypatch.setattr(running, "_SLICE", 100)
+    monkeypatch.setattr(several, "_SLICE", 100)
     sliced = fc.Engine(queries).process(data)
     for number in range(len(TEXTS)):
         assert rows(whole, f"q{number}") == rows(sliced, f"q{number}")

@@ -21,7 +21,7 @@ from strategies import Case
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine import running, stream, trial
+from fastcep.engine import several, stream, trial
 
 JOIN = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"
 DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
@@ -31,7 +31,7 @@ DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="
 def trials_of(events: int, cheaper: str) -> Iterator[None]:
     """Let trials end after so many events, with this store."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (running, stream, trial):
+        for module in (several, stream, trial):
             patch.setattr(module, "TRIED", events)
         patch.setattr(trial, "_MOST_EVENTS", events)
         patch.setattr(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})

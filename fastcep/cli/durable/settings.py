@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh64_hexdigest
 
+from fastcep.cli.shedding import SheddingOptions
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.events.units import format_duration
@@ -23,7 +24,7 @@ __all__ = ["check_settings", "make_settings"]
 
 def make_settings(job: Job) -> dict[str, Any]:
     """Gather them."""
-    inputs, engine = job.inputs, job.engine
+    inputs, engine, shedding = job.inputs, job.engine, job.shedding.settings()
     return {
         "schema": document_text(Document(job.schema, ())),
         "queries": [[query.name, to_text(query)] for query in job.queries],
@@ -37,7 +38,8 @@ def make_settings(job: Job) -> dict[str, Any]:
         "--attributes": engine["attributes"],
         "--allowed-lateness": _duration(engine["allowed_lateness"]),
         "--late": job.lateness.output is not None,
-        **job.shedding.settings(),
+        **shedding,
+        "--latency-bound": _duration(shedding["--latency-bound"]),
     }
 
 
@@ -57,7 +59,8 @@ def check_settings(recorded: Mapping[str, Any], now: Mapping[str, Any], folder: 
     ValidationError
         Names all that differ.
     """
-    differing = [_difference(key, recorded.get(key), now.get(key)) for key in now if recorded.get(key) != now.get(key)]
+    then = SheddingOptions().settings() | dict(recorded)  # a record may be older than these options
+    differing = [_difference(key, then.get(key), now.get(key)) for key in now if then.get(key) != now.get(key)]
     if differing:
         raise ValidationError(
             f"the run of --checkpoint '{folder}' was begun with others: {'; '.join(differing)}. Give the same as then, "

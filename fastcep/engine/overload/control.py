@@ -118,7 +118,7 @@ class Control:
 
     def use(self, running: Sequence[Running]) -> None:
         """Control these queries from now on; those that are controlled already go on as they are."""
-        before = self._matches(), *self._dropped()
+        before = self._matches(), self._missed(), *self._dropped()
         known = {query.matcher: query for query in self._queries}
         moved = {id(query.plan): query for query in self._queries}
         self._queries = []
@@ -128,9 +128,9 @@ class Control:
             if query is None:
                 query = Controlled(item.plan, item.matcher, self.shedder)
                 if id(item.plan) in moved:  # its state has moved to another matcher
-                    query.restore(moved[id(item.plan)].state())
+                    query.follow(moved[id(item.plan)])
             self._queries.append(query)
-        after = self._matches(), *self._dropped()
+        after = self._matches(), self._missed(), *self._dropped()
         self.episodes.shift(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self._queries):
             prices = self._prices[:6].copy()
@@ -187,6 +187,8 @@ class Control:
         if arrivals is not None and self._first_arrival is None:
             self._first_arrival = int(arrivals[0])
         self._since += number
+        for query in self._queries:
+            query.given += number
         self._spent += spent
         if self._since >= self._step:
             self._decide(int(times[last - 1]), last, waited, began)
@@ -241,16 +243,20 @@ class Control:
         return load
 
     def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
-        share, weights = 0.0, 0.0
+        share, weights, taken = 0.0, 0.0, 0
         for query in self._queries:
+            taken += query.matcher.events
             share += query.weight * query.orders.kept
             weights += query.weight
-        self.episodes.found(self._matches(), share / weights if weights > 0 else 1.0)
+        self.episodes.found(self._matches(), share / weights if weights > 0 else 1.0, taken, self._missed())
         if sheds or self.episodes.active:
             self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
 
     def _matches(self) -> int:
         return sum(query.matcher.matches for query in self._queries)
+
+    def _missed(self) -> int:
+        return sum(query.given - query.matcher.events for query in self._queries)
 
     def _dropped(self) -> tuple[int, int]:
         counted = [query.shedding.counted() for query in self._queries]

@@ -44,6 +44,8 @@ class Controlled:
         What it was told last.
     events
         How many events a window has, by those between the last two decisions.
+    given
+        How many events its matcher was given.
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
@@ -51,6 +53,7 @@ class Controlled:
         self.shedding = Shedding(matcher)
         self.orders = Orders()
         self.events = _UNKNOWN
+        self.given = int(matcher.events)
         classes = {} if shedder is None else shedder.classes(plan.query)
         self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
         self.shedding.begin(self._tables(classes), 0 if shedder is None else shedder.seed)
@@ -121,7 +124,7 @@ class Controlled:
         tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
         more = {"counted": counted, "drawn": list(self.shedding.drawn)}
-        return {**tables, "bin": orders.bin, "kept": orders.kept, "window": self.events, **more}
+        return {**tables, "bin": orders.bin, "kept": orders.kept, "window": self.events, "given": self.given, **more}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
@@ -129,7 +132,12 @@ class Controlled:
         self.shedding.resume(counted, state["drawn"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
         self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"]), 0)
-        self.events = state["window"]
+        self.events, self.given = state["window"], state["given"]
+
+    def follow(self, other: Controlled) -> None:
+        """Go on as the same query with another matcher."""
+        self.restore(other.state())
+        self.given += int(self.matcher.events) - int(other.matcher.events)
 
 
 #: Orders that stand until the next ones.

@@ -38,28 +38,36 @@ class Episodes:
         self._quiet = 0
         self._before: tuple[int, int] = (0, 0)
         self._found = 0.0
-        self._expected = 0.0
-        self._matches = 0
+        self._expected = self._absent = 0.0
+        self._matches = self._missed = 0
         self._kept: deque[float] = deque([1.0] * _QUIET, _QUIET)
         self._episode: tuple[float, float] = (0.0, 0.0)
 
-    def found(self, matches: int, kept: float) -> None:
-        """Take into account how many matches there are by now, and the share that is kept from now on."""
+    def found(self, matches: int, kept: float, taken: int, missed: int) -> None:
+        """Take into account how many matches there are by now, and the share that is kept from now on.
+
+        Queries have ``taken`` so many events, and ``missed`` others, after they had given way for want of memory: there
+        as many matches are expected as were in the others.
+        """
+        if missed > self._missed and taken > 0:
+            self._absent += (missed - self._missed) * self._expected / taken
+            self._missed = missed
         new = matches - self._matches
         self._matches = matches
         self._found += new
         self._expected += new / max(sum(self._kept) / len(self._kept), 1e-6)
         self._kept.append(kept)
 
-    def shift(self, matches: int, events: int, partial_matches: int) -> None:
+    def shift(self, matches: int, missed: int, events: int, partial_matches: int) -> None:
         """Take into account that the counters jump by so much, as other queries, or states, are counted now."""
         self._matches += matches
+        self._missed += missed
         self._before = self._before[0] + events, self._before[1] + partial_matches
 
     @property
     def recall(self) -> float | None:
         """The estimated share of the matches that were found; None before the first."""
-        return self._found / self._expected if self._expected else None
+        return self._found / (self._expected + self._absent) if self._expected else None
 
     def note(
         self, now: int, sheds: bool, why: str, before: tuple[int, int], dropped: Callable[[], tuple[int, int]]
@@ -112,6 +120,7 @@ class Episodes:
         return {
             "count": self.count, "active": self.active, "why": self._why, "began": self._began, "quiet": self._quiet,
             "before": list(self._before), "found": self._found, "expected": self._expected, "matches": self._matches,
+            "missed": self._missed, "absent": self._absent,
             "kept": list(self._kept), "episode": list(self._episode),
         }  # fmt: skip
 
@@ -119,6 +128,7 @@ class Episodes:
         """Go on from `state`."""
         self.count, self.active, self._why = state["count"], state["active"], state["why"]
         self._began, self._quiet, self._matches = state["began"], state["quiet"], state["matches"]
+        self._missed, self._absent = state["missed"], state["absent"]
         self._found, self._expected = state["found"], state["expected"]
         self._before = state["before"][0], state["before"][1]
         self._episode = state["episode"][0], state["episode"][1]

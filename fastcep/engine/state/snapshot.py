@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from fastcep.engine.parted import Matching
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Queries, Running
+from fastcep.engine.running import Running
+from fastcep.engine.several import Queries
 from fastcep.engine.state.container import pack
 from fastcep.engine.state.cut import choose, groups_of, join
 from fastcep.engine.state.foreign import group_of_keys
