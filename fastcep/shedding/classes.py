@@ -117,6 +117,10 @@ def _check_table(variable: str, of: Classes) -> None:
             f"shedder 'classes': {variable!r} has {len(of.features)} features, {len(of.low)} smallest values and a "
             f"table of {of.table.ndim} dimensions; expected as many of each"
         )
+    if of.table.size == 0:
+        raise ValidationError(f"shedder 'classes': the table of {variable!r} is empty, of the shape {of.table.shape}")
+    if any(not -(2**63) <= low < 2**63 for low in of.low):
+        raise ValidationError(f"shedder 'classes': the smallest values of {variable!r} are {of.low}, expected int64")
     if of.table.dtype != np.uint8 or not 0 <= of.other <= 255:
         raise ValidationError(f"shedder 'classes': the table of {variable!r} is of {of.table.dtype}, expected uint8")
 

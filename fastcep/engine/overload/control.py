@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
-from fastcep.engine.overload.clock import VirtualClock, WallClock
+from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.engine.overload.controlled import Controlled
 from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.episodes import Episodes
 from fastcep.engine.overload.latency import LatencyMonitor
 from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
+from fastcep.errors import SnapshotError, ValidationError
 from fastcep.query import ast
 
 if TYPE_CHECKING:
@@ -118,14 +119,20 @@ class Control:
 
     def use(self, running: Sequence[Running]) -> None:
         """Control these queries from now on; those that are controlled already go on as they are."""
+        before = self._matches(), self._missed(), *self._dropped()
         known = {query.matcher: query for query in self._queries}
+        moved = {id(query.plan): query for query in self._queries}
         self._queries = []
         for item in running:
             assert isinstance(item.matcher, Matcher)
             query = known.get(item.matcher)
             if query is None:
                 query = Controlled(item.plan, item.matcher, self.shedder)
+                if id(item.plan) in moved:  # its state has moved to another matcher
+                    query.follow(moved[id(item.plan)])
             self._queries.append(query)
+        after = self._matches(), self._missed(), *self._dropped()
+        self.episodes.shift(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self._queries):
             prices = self._prices[:6].copy()
             prices[0] *= number == 0  # an event comes once, however many queries there are
@@ -134,7 +141,20 @@ class Control:
     # ------------------------------------------------------------------ events
 
     def arrive(self, arrivals: Ints | None) -> None:
-        """Say when the events of the next batch arrived (ns on the engine's clock); None: when they are taken."""
+        """Say when the events of the next batch arrived (ns on the engine's clock); None: when they are taken.
+
+        Raises
+        ------
+        ValidationError
+            If it is a time that the clock cannot have; nothing has changed then.
+        """
+        if arrivals is not None and len(arrivals):
+            latest = LATEST if isinstance(self.clock, VirtualClock) else self.clock.now()
+            if arrivals[-1] > latest:
+                raise ValidationError(
+                    f"arrivals: found {arrivals[-1]}, later than the engine's clock can be, {latest}: give ns as of "
+                    "Engine.now(), not of the epoch"
+                )
         self._arrivals = arrivals
 
     def stretch(self, rest: int) -> int:
@@ -179,6 +199,7 @@ class Control:
         if self.shedder is not None:
             before = self.demand
             why, at_once = self._judge(place, waited)
+            dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
                 views = [
@@ -189,7 +210,7 @@ class Control:
                 orders = self.shedder.decide(demand, since, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
-            self._note(demand > 0, why)
+            self._note(demand > 0, why, dropped)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
         self._plan_next(time)
@@ -224,17 +245,21 @@ class Control:
             load.arrivals = self._since / passed if passed > 0 else 0.0
         return load
 
-    def _note(self, sheds: bool, why: str) -> None:
-        matches, share, weights, taken, missed = 0, 0.0, 0.0, 0, 0
+    def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
+        share, weights, taken = 0.0, 0.0, 0
         for query in self._queries:
-            matches += query.matcher.matches
             taken += query.matcher.events
-            missed += query.given - query.matcher.events
             share += query.weight * query.orders.kept
             weights += query.weight
-        self.episodes.found(matches, share / weights if weights > 0 else 1.0, taken, missed)
+        self.episodes.found(self._matches(), share / weights if weights > 0 else 1.0, taken, self._missed())
         if sheds or self.episodes.active:
-            self.episodes.note(self.clock.now(), sheds, why, self._dropped)
+            self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
+
+    def _matches(self) -> int:
+        return sum(query.matcher.matches for query in self._queries)
+
+    def _missed(self) -> int:
+        return sum(query.given - query.matcher.events for query in self._queries)
 
     def _dropped(self) -> tuple[int, int]:
         counted = [query.shedding.counted() for query in self._queries]
@@ -342,6 +367,9 @@ class Control:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from `state`, with the same queries, detector and shedder."""
+        if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
+            here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
+            raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
         if self.shedder is not None:
             self.shedder.restore(state["shedder"])
         for number, (detector, controller) in enumerate(self._judges):

@@ -134,6 +134,11 @@ class Controlled:
         self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"]), 0)
         self.events, self.given = state["window"], state["given"]
 
+    def follow(self, other: Controlled) -> None:
+        """Go on as the same query with another matcher."""
+        self.restore(other.state())
+        self.given += int(self.matcher.events) - int(other.matcher.events)
+
 
 #: Orders that stand until the next ones.
 _TABLES = ("events", "windows", "births")

@@ -62,21 +62,30 @@ class Episodes:
         self._expected += new / max(sum(self._kept) / len(self._kept), _RAREST)
         self._kept.append(kept)
 
+    def shift(self, matches: int, missed: int, events: int, partial_matches: int) -> None:
+        """Take into account that the counters jump by so much, as other queries, or states, are counted now."""
+        self._matches += matches
+        self._missed += missed
+        self._before = self._before[0] + events, self._before[1] + partial_matches
+
     @property
     def recall(self) -> float | None:
         """The estimated share of the matches that were found; None before the first."""
         return self._found / (self._expected + self._absent) if self._expected else None
 
-    def note(self, now: int, sheds: bool, why: str, dropped: Callable[[], tuple[int, int]]) -> None:
+    def note(
+        self, now: int, sheds: bool, why: str, before: tuple[int, int], dropped: Callable[[], tuple[int, int]]
+    ) -> None:  # fmt: skip
         """Take into account a decision at ``now``.
 
-        ``dropped`` gives how many events and partial matches were dropped since the engine was made.
+        ``dropped`` gives how many events and partial matches were dropped since the engine was made, ``before`` how
+        many these were before the decision, which may have dropped some at once, if it begins an episode.
         """
         if sheds:
             self._quiet = 0
             if not self.active:
                 self.active, self._why, self._began = True, why, now
-                self._before = dropped()
+                self._before = before
                 self._episode = self._found, self._expected
                 self.count += 1
         elif self.active:

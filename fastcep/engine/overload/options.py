@@ -28,6 +28,12 @@ CLOCKS = ("wall", "virtual")
 #: On the wall clock every so many events' latencies are recorded.
 _WALL_EVERY = 16
 
+#: No clock counts further.
+_LATEST = 2**63 - 1
+
+#: Detectors that divide by the latency bound.
+_OF_BOUND = ("latency", "queue", "prediction")
+
 
 def idle_clock(clock: str | Callable[[], int]) -> Callable[[], int]:
     """The clock for what waits in wall-clock time, whatever latencies are measured on."""
@@ -51,17 +57,18 @@ def make_control(
     ValidationError
         If an option is wrong, or options do not go together.
     """
-    if isinstance(clock, str) and clock not in CLOCKS:
+    if clock not in CLOCKS if isinstance(clock, str) else not callable(clock):
         raise ValidationError(f"clock={clock!r}: expected 'wall' or 'virtual', or a function that gives nanoseconds")
     costs = CostTable(**table) if isinstance(table, dict) else cost_table(table)
     bound = None if latency_bound is None else _bound(latency_bound)
-    if bound is None and shedder is None and detector is None and clock != "virtual" and not sheds_memory:
+    detectors = _given(detector)
+    if bound is None and shedder is None and detectors is None and clock != "virtual" and not sheds_memory:
         return None
-    _check(bound, shedder, detector, costs, threads=threads, sheds_memory=sheds_memory)
+    _check(bound, shedder, detectors, costs, threads=threads, sheds_memory=sheds_memory)
     virtual = clock == "virtual"
     made = VirtualClock(costs) if virtual else WallClock(idle_clock(clock))
     return Control(
-        made, costs, bound, _detectors(bound, shedder, detector, sheds_memory), shedder, 1 if virtual else _WALL_EVERY
+        made, costs, bound, _detectors(bound, shedder, detectors, sheds_memory), shedder, 1 if virtual else _WALL_EVERY
     )
 
 
@@ -81,6 +88,9 @@ def arrival_times(arrivals: npt.ArrayLike, events: int) -> Ints:
         raise ValidationError(
             f"arrivals: expected {events:,} times, integers of ns, one per event, found {times.dtype} of {times.shape}"
         )
+    if events and (times.min() < 0 or times.max() > _LATEST):
+        wrong = times[(times < 0) | (times > _LATEST)][0]
+        raise ValidationError(f"arrivals: found {wrong}, expected ns on the engine's clock (Engine.now), from 0 on")
     if events > 1 and bool((times[1:] < times[:-1]).any()):
         place = int(np.argmax(times[1:] < times[:-1])) + 1
         raise ValidationError(f"arrivals: event {place} of the batch arrived before the one before it; sort them")
@@ -116,14 +126,18 @@ def _bound(latency_bound: str | timedelta | float) -> float:
 
 
 def _check(
-    bound: float | None, shedder: Shedder | None, detector: object, costs: CostTable, *, threads: int,
-    sheds_memory: bool,
+    bound: float | None, shedder: Shedder | None, detectors: Sequence[Detector] | None, costs: CostTable, *,
+    threads: int, sheds_memory: bool,
 ) -> None:  # fmt: skip
     empty = costs.event + costs.relevant
     if bound is not None and bound < empty:
         raise ValidationError(
             f"latency_bound={bound:.6g} ns is below what an event costs an engine without partial matches, "
             f"{empty:.3g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
+        )
+    if shedder is not None and (isinstance(shedder, type) or not hasattr(shedder, "decide")):
+        raise ValidationError(
+            f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches() or fc.shedding.by_name('rs')"
         )
     if shedder is not None and bound is None and not sheds_memory:
         raise ValidationError(
@@ -132,18 +146,38 @@ def _check(
         )
     if shedder is None and sheds_memory:
         raise ValidationError("on_memory_limit='shed' needs a shedder, such as fc.shedding.RandomMatches()")
-    if shedder is None and detector is not None:
+    if shedder is None and detectors is not None:
         raise ValidationError("a detector without a shedder does nothing: give shedder=…")
+    for detector in detectors or ():
+        if detector.name == "memory" and not sheds_memory:
+            raise ValidationError(
+                "detector 'memory' has no limit to hold: give memory_limit='…' with on_memory_limit='shed'"
+            )
+        if detector.name in _OF_BOUND and bound is None:
+            raise ValidationError(f"detector {detector.name!r} has no bound to hold: give latency_bound='…'")
     if threads != 1:
         raise ValidationError(f"threads={threads}: latencies are measured, and load is shed, with one thread only")
 
 
+def _given(detector: Detector | Sequence[Detector] | None) -> Sequence[Detector] | None:
+    """The detectors that a user gave; None: none."""
+    if detector is None:
+        return None
+    given = detector if isinstance(detector, list | tuple) else (detector,)
+    if not given or any(isinstance(item, type) or not hasattr(item, "read") for item in given):
+        raise ValidationError(
+            f"detector={detector!r}: expected a detector, such as fc.shedding.SmoothedLatency() or "
+            "fc.shedding.detector_by_name('latency'), or a list of some"
+        )
+    return given
+
+
 def _detectors(
-    bound: float | None, shedder: Shedder | None, detector: Detector | Sequence[Detector] | None, sheds_memory: bool
+    bound: float | None, shedder: Shedder | None, given: Sequence[Detector] | None, sheds_memory: bool
 ) -> tuple[Detector, ...]:
     if shedder is None:
         return ()
-    if detector is not None:
-        return tuple(detector) if isinstance(detector, Sequence) else (detector,)
+    if given is not None:
+        return tuple(given)
     usual = [] if bound is None else [shedder.detector("latency"), shedder.detector("queue")]
     return (*usual, *([shedder.detector("memory")] if sheds_memory else []))
