@@ -1,5 +1,6 @@
 """Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep, and hand-written C, fastcep and
-its peers (``results/limit.json``, ``peers.json``) as ``docs/images/limit.svg``; nothing is measured.
+its peers (``results/limit.json``, ``peers.json``) as ``docs/images/limit.svg``, and the baselines of load shedding
+(``shedding.json``) as ``shedding_bounds.svg``; nothing is measured.
 """
 
 from __future__ import annotations
@@ -87,6 +88,25 @@ def draw_limit(limit: dict[str, Any], peers: list[dict[str, Any]], path: Path) -
     canvas.print_figure(str(path), metadata={"Date": None})
 
 
+def draw_bounds(bounds: dict[str, Any], path: Path) -> None:
+    """Draw the recall of every baseline over the latency bound, by which equalities rows are found."""
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    canvas = FigureCanvasSVG(figure)
+    for axes, (index, own) in zip(figure.subplots(1, 2, sharey=True), bounds.items(), strict=True):
+        for at, name in enumerate(dict.fromkeys(row["shedder"] for row in own["rows"])):
+            rows = [row for row in own["rows"] if row["shedder"] == name]
+            axes.plot(
+                [row["bound"] for row in rows], [row["recall"] for row in rows],
+                color=f"C{at}", marker="os^vDxP"[at], markersize=4, linewidth=1.2, label=name,
+            )  # fmt: skip
+        axes.set_title(f'index="{index}"', fontsize="medium")
+        axes.set_xlabel("bound on the mean latency, share of the mean without shedding")
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("recall")
+    figure.axes[0].legend(frameon=False, fontsize="small")
+    canvas.print_figure(str(path), metadata={"Date": None})
+
+
 def _has(sweep: dict[str, Any], kind: str) -> bool:
     """Whether something is known of all points of some series; of several series only what is relative is drawn."""
     series = list(sweep["series"].values())
@@ -111,6 +131,7 @@ def main() -> None:
             draw(name, sweep, IMAGES / f"sweep_{name}.svg")
     limit = json.loads((RESULTS / "limit.json").read_text())["million_events_per_cpu_second"]
     draw_limit(limit, json.loads((RESULTS / "peers.json").read_text())["rows"], IMAGES / "limit.svg")
+    draw_bounds(json.loads((RESULTS / "shedding.json").read_text())["parts"]["bounds"], IMAGES / "shedding_bounds.svg")
 
 
 if __name__ == "__main__":

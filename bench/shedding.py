@@ -221,7 +221,7 @@ def wall(table: pa.Table) -> dict[str, Any]:
     )
     for name in BASELINES:
         for share in (1.2, 1.5, 2.0):
-            engine = fc.Engine(query, shedder=by_name(name, seed=SEED), detector=QueueLength(), **options)
+            engine = fc.Engine(query, shedder=by_name(name, seed=SEED), detector=QueueLength(f=0.7), **options)
             events = int(share * maximum * 10)
             run = fc.replay(
                 engine, ds1_blocks(events, seed=7), share * maximum, maximum=maximum, skip=0.1, capacity=1 << 21

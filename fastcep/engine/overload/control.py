@@ -166,23 +166,23 @@ class Control:
 
     def taken(self, times: Ints, first: int, last: int) -> None:
         """Take into account the events ``first:last`` of a batch, which have just been matched."""
-        began = perf_counter_ns()
         arrivals = None if self._arrivals is None else self._arrivals[first:last]
         number = last - first
         if isinstance(self.clock, VirtualClock):
             processing, event = self.clock.run(self._costs[:number], arrivals)
+            self._tell(processing, event)
+            began = perf_counter_ns()
             self.monitor.record(processing, event)
             spent, waited = float(processing.sum()), float(event[-1] - processing[-1])
         else:
             now = self.clock.now()
             spent = float(now - self._began)
             waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
-            self.monitor.record_stretch(spent / number, number, now, arrivals)
             if self.listeners:
                 processing = np.full(number, spent / number)
-                event = processing if arrivals is None else (now - arrivals).astype(np.float64)
-        for listener in self.listeners:
-            listener(processing, event)
+                self._tell(processing, processing if arrivals is None else (now - arrivals).astype(np.float64))
+            began = perf_counter_ns()
+            self.monitor.record_stretch(spent / number, number, now, arrivals)
         if self._first_time is None:
             self._first_time = int(times[first])
         if arrivals is not None and self._first_arrival is None:
@@ -193,6 +193,10 @@ class Control:
         self._spent += spent
         if self._since >= self._step:
             self._decide(int(times[last - 1]), last, waited, began)
+
+    def _tell(self, processing: Floats, event: Floats) -> None:
+        for listener in self.listeners:
+            listener(processing, event)
 
     def _decide(self, time: int, place: int, waited: float, began: int) -> None:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""
