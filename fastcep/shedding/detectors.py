@@ -147,6 +147,9 @@ class QueueLength(Detecting):
 class MemoryUse(Detecting):
     """What is held in memory, against a share of the limit.
 
+    What is above it counts by the room up to the limit, and is treated as a queue's length is: memory adds up what
+    comes beyond what goes, too. So the demand is large when the room is used up, and stays until it is free again.
+
     Parameters
     ----------
     share
@@ -169,9 +172,10 @@ class MemoryUse(Detecting):
         if load.memory_limit <= 0:
             raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
         limit = self.share * load.memory_limit
-        amount = 1 - limit / load.memory if load.memory > limit else None
+        room = max(load.memory_limit - limit, 0.01 * load.memory_limit)
+        excess = (load.memory - limit) / room
         why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
-        return Reading(load.memory / limit - 1, amount=amount, why=why)
+        return Reading(excess, utilisation=1.0 if excess > 0 else 0.999, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
