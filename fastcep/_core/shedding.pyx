@@ -1,13 +1,13 @@
 # cython: language_level=3
 """What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 import numpy as np
 
 from fastcep._core.core cimport Core
-from fastcep._core.loop cimport held_bytes
+from fastcep._core.loop cimport held_bytes, sweep_all
 from fastcep._core.match cimport Matcher
 from fastcep._core.shed cimport shed_init, walk_cells
 from fastcep._core.shedtables cimport MOST_FEATURES, Classifier
@@ -133,6 +133,8 @@ cdef class Shedding:
         assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
         with nogil:
             seen = walk_cells(self.core, <int>chances.shape[2], &chances[0, 0, 0], NULL, salt ^ self.core.shed.seed)
+            if self.core.budget.limit < INT64_MAX:  # where memory is short, what the rows had is given back at once
+                sweep_all(self.core)
         FC_CHECK(held_bytes(self.core) == self.core.budget.used)
         return seen
 

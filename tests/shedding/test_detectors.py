@@ -63,13 +63,12 @@ def test_windows_are_cut_so_that_a_part_fits_into_the_queue() -> None:
 
 
 def test_memory() -> None:
-    reading = MemoryUse(share=0.5).read(Load(0.0, memory=800, memory_limit=1000))
+    reading = MemoryUse(share=0.5, down_to=0.5).read(Load(0.0, memory=800, memory_limit=1000))
     assert reading.excess == pytest.approx(0.6)
-    assert (reading.amount, reading.utilisation) == (None, 1.0)
+    assert reading.amount == pytest.approx(1 - 500 / 800)
     assert reading.why == "800 bytes are held, limit 500 (0.5 of memory_limit)"
     below = MemoryUse().read(Load(0.0, memory=450, memory_limit=1000))
-    assert below.excess == pytest.approx(-4.5) and below.amount is None
-    assert MemoryUse(share=1).read(Load(0.0, memory=1010, memory_limit=1000)).excess == pytest.approx(1)
+    assert below.excess == pytest.approx(-0.4375) and below.amount == 0
     with pytest.raises(ValidationError, match="needs a limit; give the engine memory_limit"):
         MemoryUse().read(Load(0.0, memory=1))
 

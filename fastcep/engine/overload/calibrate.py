@@ -4,7 +4,7 @@ The time of a run is taken as a sum of counters times nanoseconds, and the nanos
 That is a model: one partial match is cheaper to look at than another. How far it is off is said beside the numbers.
 
 From one process to the next most numbers stay within a tenth, that of a match does not (8 to 14 ns in nine processes).
-The package's ``measured.json`` is, of five processes, the one with the median cost of a match.
+The package's ``measured.json`` is, of three processes, the one with the median cost of a match.
 """
 
 from __future__ import annotations

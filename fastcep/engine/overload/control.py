@@ -46,10 +46,6 @@ _OVERHEAD = 0.02
 _OF_BOUND = 0.05
 _NEAREST = 4
 
-#: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
-_OF_ROOM = 0.25
-_REMEMBERED = 0.9
-
 
 class Control:
     """Keeps an engine's latency within a bound.
@@ -105,7 +101,7 @@ class Control:
         self._first_arrival: int | None = None
         self._decisions = 0
         self._overhead, self._last_cost = 0.0, 0.0
-        self._held, self._growth = 0, 0.0
+        self._used, self._growth = 0, 0.0
         self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
         self._began = 0
 
@@ -201,7 +197,8 @@ class Control:
     def _decide(self, time: int, place: int, waited: float, began: int) -> None:
         """Judge what was measured since the last decision, and order what is dropped until the next one."""
         if self.shedder is not None:
-            before, why = self.demand, self._judge(place, waited)
+            before = self.demand
+            why, at_once = self._judge(place, waited)
             dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
@@ -209,7 +206,8 @@ class Control:
                     View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
                     for query in self._queries
                 ]
-                orders = self.shedder.decide(demand, before, views) if demand > 0 else [Orders() for _ in views]
+                since = 0.0 if at_once else before
+                orders = self.shedder.decide(demand, since, views) if demand > 0 else [Orders() for _ in views]
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._note(demand > 0, why, dropped)
@@ -217,15 +215,15 @@ class Control:
         self._decisions += 1
         self._plan_next(time)
 
-    def _judge(self, place: int, waited: float) -> str:
-        """Set the demand, by the detector that demands most; returns why."""
-        load, self.demand, why = self._load(place, waited), 0.0, ""
+    def _judge(self, place: int, waited: float) -> tuple[str, bool]:
+        """Set the demand, by the detector that demands most; returns why, and whether it is an amount to drop now."""
+        load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
         for detector, controller in self._judges:
             load.smoothed = self.monitor.smoothed(detector.statistic)
             reading = detector.read(load)
             if controller.update(reading) > self.demand:
-                self.demand, why = controller.demand, reading.why
-        return why
+                self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
+        return why, at_once
 
     def _load(self, place: int, waited: float) -> Load:
         now = self.clock.now()
@@ -239,7 +237,7 @@ class Control:
             shedding=self.demand > 0,
         )
         if self.memory is not None:
-            load.memory, load.memory_limit = self._swept(*self.memory())
+            load.memory, load.memory_limit = self.memory()
         if self._arrivals is not None:
             inside = int(np.searchsorted(self._arrivals, now, side="right")) - place
             load.queue = max(0, inside) + (self.waiting(now) if self.waiting is not None else 0)
@@ -296,26 +294,20 @@ class Control:
         if self._spent > 0:
             events = max(events, self._least_time() / (self._spent / self._since))
         if self.memory is not None:
-            events = min(events, self._until_full(*self.memory()) * _OF_ROOM)
+            events = min(events, self._until_half_way())
         self._step = int(min(max(events, _LEAST), _MOST))
         self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
 
-    def _swept(self, held: int, limit: int) -> tuple[int, int]:
-        """Give back what dropped and dead partial matches hold, if that may matter; the bytes held, and the limit."""
-        assert self.memory is not None
-        if held <= limit // 2 or (self.demand == 0 and held < self._held + limit // 64):
-            return held, limit
-        for query in self._queries:
-            own = query.matcher.limit
-            query.matcher.set_limit(0)  # who holds more sweeps
-            query.matcher.set_limit(own)
-        return self.memory()
+    def _until_half_way(self) -> float:
+        """After how many events half of the memory that is left is used, if it grows as it lately has.
 
-    def _until_full(self, held: int, limit: int) -> float:
-        """How many events there is memory for, by how fast it has been filled."""
-        self._growth = max((held - self._held) / self._since, self._growth * _REMEMBERED)
-        self._held = held
-        return max(limit - held, 0) / self._growth if self._growth > 0 else float(_MOST)
+        It grows in leaps, as blocks double; so a time without growth halves what is expected, and no more.
+        """
+        assert self.memory is not None
+        used, limit = self.memory()
+        self._growth = max((used - self._used) / self._since, self._growth / 2)
+        self._used = used
+        return max(0, limit - used) / 2 / self._growth if self._growth > 0 else float(_MOST)
 
     def _least_time(self) -> float:
         """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
@@ -372,7 +364,8 @@ class Control:
             "demand": self.demand,
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-                        self._overhead, self._last_cost, self._held, self._growth],
+                        self._overhead, self._last_cost,
+                        self._used, self._growth],
             "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
@@ -392,6 +385,6 @@ class Control:
         self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-         self._overhead, self._last_cost, self._held, self._growth) = state["numbers"]  # fmt: skip
+         self._overhead, self._last_cost, self._used, self._growth) = state["numbers"]  # fmt: skip
         for query, own in zip(self._queries, state["queries"], strict=True):
             query.restore(own)

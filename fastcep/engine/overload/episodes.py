@@ -15,6 +15,10 @@ _LOG = logging.getLogger("fastcep.shedding")
 _QUIET = 8
 
 
+#: Matches are not taken to be rarer than that among the true ones: what is kept is an estimate, too.
+_RAREST = 0.01
+
+
 class Episodes:
     """Episodes of shedding, one after the other.
 
@@ -55,7 +59,7 @@ class Episodes:
         new = matches - self._matches
         self._matches = matches
         self._found += new
-        self._expected += new / max(sum(self._kept) / len(self._kept), 1e-6)
+        self._expected += new / max(sum(self._kept) / len(self._kept), _RAREST)
         self._kept.append(kept)
 
     def shift(self, matches: int, missed: int, events: int, partial_matches: int) -> None:

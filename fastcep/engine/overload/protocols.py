@@ -154,7 +154,10 @@ class Shedder(Protocol):
         ...
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
+        """Say for each query what to drop, to save the share ``demand`` of the work.
+
+        ``before`` was demanded last; 0 also where the demand is on what there is now.
+        """
         ...
 
     def spec(self) -> dict[str, Any]:
@@ -225,7 +228,7 @@ class Reading:
     utilisation
         Of a queue: arrivals by what is done in the same time; 1 keeps its length. None without a queue.
     amount
-        The share of the work to save, if the detector knows it; None: the control finds it.
+        The share of what there is now that is too much, if the detector knows it; None: the control finds out.
     why
         What is above its limit, for people.
     """
