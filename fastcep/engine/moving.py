@@ -246,7 +246,11 @@ class Moving(Stream):
             plans = [item.plan for item in running]
             identity = xxh3_128_hexdigest(layout(plans).encode())
             stores = [plan.store for plan in plans]
-            self._told = running, {"text": text, "options": self._options, "stores": stores, "identity": identity}
+            control = self._queries.control
+            classes = [[] for _ in plans] if control is None else control.classes()
+            self._told = running, {
+                "text": text, "options": self._options, "stores": stores, "identity": identity, "classes": classes,
+            }  # fmt: skip
         return self._told[1]
 
     def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
@@ -283,6 +287,11 @@ class Moving(Stream):
                 raise SnapshotError(f"the snapshot is of an engine with {name}={found!r}, expected {own!r} as here")
         if header["text"] != about["text"]:
             _check_queries(header["text"], [item.query for item in self._queries])
+        if header.get("classes", [[] for _ in about["classes"]]) != about["classes"]:
+            raise SnapshotError(
+                "the snapshot is of an engine whose shedder tells partial matches apart in another way: give both "
+                "shedder=… and detector=… as they were"
+            )
         stores = header.get("stores", ["rows"] * len(about["stores"]))
         for item, own, found in zip(self._queries, about["stores"], stores, strict=True):
             if own != found:

@@ -352,6 +352,10 @@ class Control:
             "detectors": [detector.spec() for detector, _ in self._judges],
         }
 
+    def classes(self) -> list[Any]:
+        """How the partial matches of each query are told apart, as JSON has it."""
+        return [query.classes() for query in self._queries]
+
     def state(self) -> dict[str, Any]:
         """What a snapshot has of it, as JSON has it."""
         return {

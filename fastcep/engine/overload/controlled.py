@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xxhash import xxh64_hexdigest
 
 from fastcep._core.match import Matcher
 from fastcep._core.shedding import Shedding
@@ -56,7 +57,8 @@ class Controlled:
         self.given = int(matcher.events)
         classes = {} if shedder is None else shedder.classes(plan.query)
         self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-        self.shedding.begin(self._tables(classes), 0 if shedder is None else shedder.seed)
+        self._classes = self._tables(classes)
+        self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed)
 
     def _tables(self, classes: Mapping[str, Classes]) -> list[Table | None]:
         """The table of each state's classes."""
@@ -69,6 +71,14 @@ class Controlled:
             size = np.array(own.table.shape, np.int64)
             found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
         return found
+
+    def classes(self) -> list[Any]:
+        """How its partial matches are told apart, as JSON has it: those of another engine must be so, too."""
+        told = [
+            None if item is None else [item[0].tolist(), item[1].tolist(), xxh64_hexdigest(item[2].tobytes()), item[3]]
+            for item in self._classes
+        ]
+        return told if any(told) else []
 
     def carry_out(self, orders: Orders, salt: int) -> int:
         """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.

@@ -297,3 +297,25 @@ def test_counters_stay_when_key_groups_move(stream: pa.Table) -> None:
     assert set(matches) <= set(found(truth))
     assert 0 < one.metrics()["shedding"]["estimated_recall"] <= 1
     assert 0 < other.metrics()["shedding"]["estimated_recall"] <= 1
+
+
+def test_key_groups_move_only_between_engines_with_the_same_classes(stream: pa.Table) -> None:
+    """A row carries the number of its class."""
+    keyed = query(Q1.replace("a.ID = b.ID AND a.ID = c.ID", "[ID]"))
+    tables = [np.array([0, 7], np.uint8), np.array([0, 1], np.uint8)]
+    shedders = [FixedClasses({"b": Classes(("a.V",), (0,), of)}, {"b": [0] * (int(of.max()) + 1)}) for of in tables]
+    one = engine(keyed, shedders[0])
+    one.process(stream.slice(0, 2000))
+    for shedder in (shedders[1], RandomMatches(), None):
+        other = engine(keyed, shedder)
+        other.extract(range(64))
+        other.process(stream.slice(0, 2000))
+        with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+            other.merge(one.extract(range(8)))
+        assert other.metrics()["live_partial_matches"] == 0
+        one = engine(keyed, shedders[0])
+        one.process(stream.slice(0, 2000))
+    with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+        fc.Engine.restore(one.snapshot(), shedder=shedders[1])
+    again = fc.Engine.restore(one.snapshot(), shedder=shedders[0])
+    assert again.metrics()["live_partial_matches"] == one.metrics()["live_partial_matches"] > 0
