@@ -35,9 +35,9 @@ def page(results: dict[str, Any]) -> str:
         f"Q1 over DS1, a million events, a window of 8 ms (about 800 events), seed 1; {where['machine']}, Python "
         f"{where['python']}, {where['date']}, commit {where['commit']}. `python -m bench.shedding` measures again, and "
         "`python -m bench.shedding_page` writes this section.\n",
-        "**Bounds on the mean latency** (virtual clock, table `paper`, `index=\"key\"`): mean latency behind the first 2 % "
-        "as a share of the bound, then recall and, in brackets, its estimate. Columns are bounds as shares of the mean "
-        "without shedding.\n",
+        "**Bounds on the mean latency** (virtual clock, table `paper`, `index=\"key\"`): mean latency behind the first "
+        "2 % as a share of the bound, then recall and, in brackets, its estimate. Columns are bounds as shares of the "
+        "mean without shedding.\n",
         by_shedder(
             parts["bounds"]["key"]["rows"], "bound",
             lambda row: f"{row['mean']:.3f}, {row['recall']:.2f} ({row['estimated_recall']:.2f})",
@@ -66,9 +66,9 @@ def page(results: dict[str, Any]) -> str:
               str(row["shed_between"]), f"{row['memory_bytes'][0]:,} to {row['memory_bytes'][1]:,}"] for row in bursts],
         ),
         f"**For real** (wall clock, window of 16 ms, {parts['wall']['maximum'] / 1e6:.2f} M events/s at most, bound "
-        "100 ms, `QueueLength(f=0.7)`, 10 s a run, events made by a second thread): share of the events within the bound "
-        "behind the first 10 %, the longest event latency in ms, the share of the time that shedding took, stalls of the "
-        "thread that replays.\n",
+        "100 ms, `QueueLength(f=0.7)`, 10 s a run, events made by a second thread): share of the events within the "
+        "bound behind the first 10 %, the longest event latency in ms, the share of the time that shedding took, how "
+        "often the thread that replays stalled.\n",
         by_shedder(
             parts["wall"]["rows"], "rate",
             lambda row: f"{row['within']:.3%}, {row['longest_ms']:.0f}, {row['overhead']:.1%}, {row['stalls']}",

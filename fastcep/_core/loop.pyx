@@ -19,7 +19,7 @@ from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.predicate cimport CHUNK
 from fastcep._core.remove cimport drop_rowless, replace_advanced
 from fastcep._core.seen cimport forget, seen_bytes, seen_clear
-from fastcep._core.shed cimport spent
+from fastcep._core.shed cimport spent, weight_of
 from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
 from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.store cimport Bucket, index_bytes, sweep
@@ -138,7 +138,7 @@ cdef inline void end_count(Core* core, const Events* events, Py_ssize_t place, P
         core.costs[number] += core.prices.relevant + spent(core) - core.before_spent
     if core.shed.on:
         yielded = core.rows_created + core.matches + core.shed.n_refused - core.before_yielded
-        core.shed.seen[events.types[place]] += 1
+        core.shed.seen[events.types[place]] += weight_of(&core.shed, events.types[place], SAMPLED if core.costs == NULL else 1)
         core.shed.tried[events.types[place]] += max(1, core.rows_visited - core.before_visited)
         core.shed.yielded[events.types[place]] += yielded
 

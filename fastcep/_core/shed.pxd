@@ -19,6 +19,12 @@ cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
     return core.shed.on and edge.born and (core.shed.births or edge.has_features)
 
 
+cdef inline int64_t weight_of(const Shed* shed, int kind, int sampled) noexcept nogil:
+    """For how many events, in 256ths, one stands that was not dropped, if one of so many is counted."""
+    cdef int64_t kept = (<int64_t>1 << 32) - shed.by_type[kind]
+    return <int64_t>(256.0 * sampled * 4294967296.0 / <double>max(<int64_t>1, kept))
+
+
 cdef inline int64_t spent(const Core* core) noexcept nogil:
     """What the operations so far cost, but those that every event has."""
     return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created

@@ -24,15 +24,11 @@ from libc.stdlib cimport calloc, free
 from fastcep._core.core cimport Core, row_inputs
 from fastcep._core.parts cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
+from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Shed
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport HOME, Edge, State
 from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at
-
-cdef enum:
-    MOST_SLICES = 64
-
 
 # ---------------------------------------------------------------------- events
 
@@ -171,6 +167,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                     own = row[classed] if classed >= 0 else 0
                     counts_here = alone or own & HOME
                     own &= HOME - 1
+                    own = own if own < shed.stride else 0  # a snapshot may say anything
                     s = 0
                     while s < slices - 1 and row[0] < bounds[s]:
                         s += 1

@@ -1,19 +1,25 @@
 # cython: language_level=3
 """What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 import numpy as np
 
 from fastcep._core.core cimport Core
-from fastcep._core.loop cimport held_bytes, sweep_all
+from fastcep._core.loop cimport held_bytes
 from fastcep._core.match cimport Matcher
 from fastcep._core.shed cimport shed_init, walk_cells
-from fastcep._core.shedtables cimport MOST_FEATURES, Classifier
+from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
+
+
+cdef int _check_slices(Py_ssize_t slices) except -1:
+    if not 0 < slices <= MOST_SLICES:
+        raise ValueError(f"{slices} slices of a window, expected 1 to {MOST_SLICES}")
+    return 0
 
 
 cdef object _copied(const int64_t* values, Py_ssize_t n):
@@ -131,15 +137,15 @@ cdef class Shedding:
         """
         cdef int64_t seen
         assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
+        _check_slices(chances.shape[2])
         with nogil:
             seen = walk_cells(self.core, <int>chances.shape[2], &chances[0, 0, 0], NULL, salt ^ self.core.shed.seed)
-            if self.core.budget.limit < INT64_MAX:  # where memory is short, what the rows had is given back at once
-                sweep_all(self.core)
         FC_CHECK(held_bytes(self.core) == self.core.budget.used)
         return seen
 
     def count_rows(self, int slices=1):
         """How many live partial matches there are by state, class and slice of the window: int64[states, classes, slices]."""
+        _check_slices(slices)
         cdef int64_t[:, :, ::1] counts = np.zeros((self.core.n_states, self.core.shed.stride, slices), np.int64)
         if counts.shape[0]:
             with nogil:

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef enum:
+    MOST_SLICES = 64         # of a window's time
     MOST_FEATURES = 64       # values by which partial matches of a state are classified
 
 
@@ -44,7 +45,7 @@ cdef struct Shed:            # chances are counted in 2^32
     int64_t* dropped_events  # per type: dropped although some variable may bind it,
     int64_t* tried           # bound or tried to: partial matches that were looked at for it, itself as a beginning,
     int64_t* yielded         # partial matches and matches that came of it,
-    int64_t* seen            # and events that were not dropped
+    int64_t* seen            # and events that some variable may bind, dropped ones too, by estimate: in 256ths
     int64_t* born            # per state and class: partial matches that were stored,
     int64_t* refused         # whose birth was refused,
     int64_t* dropped         # that were dropped while they lived

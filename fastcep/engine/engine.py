@@ -60,7 +60,7 @@ class Engine(Moving):
     on_memory_limit
         ``"raise"``: a query that needs more than its share loses its partial matches, and the call raises
         `MemoryLimitError` when its batch is done; the engine can go on. ``"shed"``: `shedder` drops what is worth
-        least when 80 % of the limit are in use; a query that needs more nevertheless loses its partial matches as
+        least when 90 % of the limit are in use; a query that needs more nevertheless loses its partial matches as
         before, without an error.
     timed_out
         Keep the partial matches whose window ends for :meth:`timed_out`. Explicit windows are isolated then.

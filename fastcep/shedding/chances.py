@@ -109,7 +109,7 @@ class Counts:
             self.relevant |= members.any(axis=1)
             self.bindable |= (members & ~np.array(plan.negated, bool)).any(axis=1)
             self.repetition += weight * members.sum(axis=1)
-            self.frequency += weight * (counted["seen"] + counted["dropped_events"])
+            self.frequency += weight * counted["seen"] / 256
             tried += weight * counted["tried"]
             yielded += weight * counted["yielded"]
         self.selectivity = np.divide(yielded, tried, out=np.ones(types), where=tried > 0)

@@ -147,12 +147,13 @@ class QueueLength(Detecting):
 class MemoryUse(Detecting):
     """What is held in memory, against a share of the limit.
 
+    What is above it counts by the room up to the limit, and is treated as a queue's length is: memory adds up what
+    comes beyond what goes, too. So the demand is large when the room is used up, and stays until it is free again.
+
     Parameters
     ----------
     share
         Which share of the memory limit may be held.
-    down_to
-        Which share of it may be left then, so that there is room until the next decision.
 
     Raises
     ------
@@ -163,24 +164,22 @@ class MemoryUse(Detecting):
     name = "memory"
     statistic = "mean"
 
-    def __init__(self, share: float = 0.8, down_to: float | None = None) -> None:
+    def __init__(self, share: float = 0.9) -> None:
         self.share = as_share("detector 'memory'", "share", share)
-        self.down_to = as_share("detector 'memory'", "down_to", 0.75 * self.share if down_to is None else down_to)
-        if self.down_to > self.share:
-            raise ValidationError(f"detector 'memory': down_to={self.down_to:g} is above share={self.share:g}")
 
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
         if load.memory_limit <= 0:
             raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
         limit = self.share * load.memory_limit
-        amount = 1 - self.down_to * load.memory_limit / load.memory if load.memory > limit else 0.0
+        room = max(load.memory_limit - limit, 0.01 * load.memory_limit)
+        excess = (load.memory - limit) / room
         why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
-        return Reading(load.memory / limit - 1, amount=amount, why=why)
+        return Reading(excess, utilisation=1.0 if excess > 0 else 0.999, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
-        return {"name": self.name, "share": self.share, "down_to": self.down_to}
+        return {"name": self.name, "share": self.share}
 
 
 def rough(ns: float) -> str:

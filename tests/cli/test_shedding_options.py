@@ -266,7 +266,10 @@ NEW = (
         ([*BOUND, "--shedder", "hybrid"], "--shedder 'hybrid' comes in a later version; there is 'ri', "),
         ([*BOUND, "--shedder", "classes"], "--shedder 'classes' needs classes and refuse, which Python has"),
         ([*RI, "--detector", "latncy"], "--detector: unknown name 'latncy'; did you mean 'latency'?"),
-        ([*RI, "--detector", "memory"], "--detector 'memory' has no limit to hold: give --memory-limit … with --on-memory-limit shed"),
+        (
+            [*RI, "--detector", "memory"],
+            "--detector 'memory' has no limit to hold: give --memory-limit … with --on-memory-limit shed",
+        ),
         (["--detector", "latency"], "--detector without --shedder does nothing: give --shedder"),
         ([*BOUND, "--detector", "queue"], "--detector without --shedder does nothing: give --shedder"),
         (["--seed", "1"], "--seed is what a shedder draws by; give --shedder NAME"),

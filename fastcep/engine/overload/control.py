@@ -46,6 +46,10 @@ _OVERHEAD = 0.02
 _OF_BOUND = 0.05
 _NEAREST = 4
 
+#: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
+_OF_ROOM = 0.25
+_REMEMBERED = 0.9
+
 
 class Control:
     """Keeps an engine's latency within a bound.
@@ -101,7 +105,7 @@ class Control:
         self._first_arrival: int | None = None
         self._decisions = 0
         self._overhead, self._last_cost = 0.0, 0.0
-        self._used, self._growth = 0, 0.0
+        self._held, self._growth = 0, 0.0
         self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
         self._began = 0
 
@@ -241,7 +245,7 @@ class Control:
             shedding=self.demand > 0,
         )
         if self.memory is not None:
-            load.memory, load.memory_limit = self.memory()
+            load.memory, load.memory_limit = self._swept(*self.memory())
         if self._arrivals is not None:
             inside = int(np.searchsorted(self._arrivals, now, side="right")) - place
             load.queue = max(0, inside) + (self.waiting(now) if self.waiting is not None else 0)
@@ -298,20 +302,29 @@ class Control:
         if self._spent > 0:
             events = max(events, self._least_time() / (self._spent / self._since))
         if self.memory is not None:
-            events = min(events, self._until_half_way())
+            events = min(events, self._until_full(*self.memory()) * _OF_ROOM)
         self._step = int(min(max(events, _LEAST), _MOST))
         self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
 
-    def _until_half_way(self) -> float:
-        """After how many events half of the memory that is left is used, if it grows as it lately has.
-
-        It grows in leaps, as blocks double; so a time without growth halves what is expected, and no more.
-        """
+    def _swept(self, held: int, limit: int) -> tuple[int, int]:
+        """Give back what dropped and dead partial matches hold, if that may matter; the bytes held, and the limit."""
         assert self.memory is not None
-        used, limit = self.memory()
-        self._growth = max((used - self._used) / self._since, self._growth / 2)
-        self._used = used
-        return max(0, limit - used) / 2 / self._growth if self._growth > 0 else float(_MOST)
+        if held <= limit // 2 or (self.demand == 0 and held < self._held + limit // 64):
+            return held, limit
+        for query in self._queries:
+            own = query.matcher.limit
+            query.matcher.set_limit(0)  # who holds more sweeps
+            query.matcher.set_limit(own)
+        return self.memory()
+
+    def _until_full(self, held: int, limit: int) -> float:
+        """How many events there is memory for, by how fast it has been filled.
+
+        It grows in leaps, as arrays double; so a time without growth is remembered as a little less, and no more.
+        """
+        self._growth = max((held - self._held) / self._since, self._growth * _REMEMBERED)
+        self._held = held
+        return max(limit - held, 0) / self._growth if self._growth > 0 else float(_MOST)
 
     def _least_time(self) -> float:
         """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
@@ -369,7 +382,7 @@ class Control:
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
                         self._overhead, self._last_cost,
-                        self._used, self._growth],
+                        self._held, self._growth],
             "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
@@ -389,6 +402,6 @@ class Control:
         self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-         self._overhead, self._last_cost, self._used, self._growth) = state["numbers"]  # fmt: skip
+         self._overhead, self._last_cost, self._held, self._growth) = state["numbers"]  # fmt: skip
         for query, own in zip(self._queries, state["queries"], strict=True):
             query.restore(own)

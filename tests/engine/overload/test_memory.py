@@ -65,7 +65,6 @@ def test_an_engine_goes_on_where_it_would_raise(
         assert len(matches) > len(without)
 
 
-@pytest.mark.xfail(reason="what is dropped at once leads to matches for a window, which the estimate does not know")
 @pytest.mark.parametrize("shedder", ["rs", "pm-bl"])
 def test_the_estimated_recall_knows_what_was_dropped_at_once(
     stream: pa.Table, truth: set[tuple[Any, ...]], shedder: str
@@ -78,7 +77,7 @@ def test_what_is_held_is_why(stream: pa.Table) -> None:
     live, _, _ = run(stream.slice(0, 4000), 400_000, "rs")
     told = live.metrics()["shedding"]
     assert told["active"]
-    assert told["why"].endswith("bytes are held, limit 320,000 (0.8 of memory_limit)")
+    assert told["why"].endswith("bytes are held, limit 360,000 (0.9 of memory_limit)")
 
 
 def test_nothing_is_shed_while_there_is_room(stream: pa.Table, truth: set[tuple[Any, ...]]) -> None:
