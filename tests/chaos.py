@@ -42,7 +42,7 @@ class Always:
 class Chaos:
     """Orders chances drawn anew at every decision. ``calm`` orders none of them."""
 
-    name, slices, drops_matches, in_windows = "chaos", 3, True, True
+    name, slices, drops_matches, in_windows, often = "chaos", 3, True, True, False
 
     def __init__(self, seed: int, *, classes: bool, calm: bool = False) -> None:
         self.seed, self._classes, self._calm = seed, classes, calm

@@ -30,6 +30,7 @@ class Baseline:
     name = ""
     drops_matches = False
     in_windows = False
+    often = False
     slices = 1
 
     def __init__(self, seed: int = 0) -> None:

@@ -14,7 +14,7 @@ from fastcep.query import ast, to_text
 from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.options import as_chance
-from fastcep.shedding.ways import Ways
+from fastcep.shedding.ways import ways_of
 
 __all__ = ["FixedClasses"]
 
@@ -88,7 +88,7 @@ class FixedClasses(Baseline):
         return [self._order(view) if demand > 0 else Orders() for view in views]
 
     def _order(self, view: View) -> Orders:
-        ways, names = Ways(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
+        ways, names = ways_of(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
         births = np.zeros((len(ways.stored), view.classes))
         for number, state in enumerate(view.plan.states):
             chances = self._refuse.get(names[state.member], ())

@@ -113,6 +113,8 @@ class QueueLength(Detecting):
         longest = self.q_max
         if longest <= 0:
             return Reading(0.0, utilisation)
+        if self._given is None and load.busy > 0:  # slower than it was without load, as other work goes on beside it
+            longest = min(longest, load.bound / load.busy)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
         return Reading((load.queue - limit) / (longest - limit), utilisation, why=why)

@@ -12,7 +12,7 @@ import numpy as np
 from fastcep.engine.overload.protocols import Floats, Orders, View
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.chances import Counts, bound_by, keep_of, weights_of
-from fastcep.shedding.ways import Ways
+from fastcep.shedding.ways import Ways, ways_of
 
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
@@ -56,7 +56,7 @@ class _Births(Baseline):
 
     def _order(self, demand: float, view: View) -> Orders:
         before = max(list(self._past)[-max(1, math.ceil(view.decisions)) :])
-        ways = Ways(view.plan)
+        ways = ways_of(view.plan)
         weights = self._weights(view, ways)
         keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
         left = ways.along(keep)
@@ -129,6 +129,7 @@ class BernoulliMatches(Baseline):
 
     name = "pm-bl"
     drops_matches = True
+    often = True
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop now.
@@ -140,7 +141,7 @@ class BernoulliMatches(Baseline):
             return [Orders() for _ in views]
         orders = []
         for view in views:
-            ways = Ways(view.plan)
+            ways = ways_of(view.plan)
             steady = _chance(1 - demand, view.decisions)
             chance = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
             spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)

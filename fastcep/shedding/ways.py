@@ -8,9 +8,20 @@ import numpy.typing as npt
 from fastcep.engine.overload.protocols import Floats
 from fastcep.plan import Plan
 
-__all__ = ["Ways"]
+__all__ = ["Ways", "ways_of"]
 
 _START = -1
+_MOST = 64  # plans whose ways are kept
+
+
+def ways_of(plan: Plan) -> Ways:
+    """The ways of a plan, found once: decisions are many."""
+    known = _KNOWN.get(id(plan))
+    if known is None or known[0] is not plan:
+        while len(_KNOWN) >= _MOST:
+            del _KNOWN[next(iter(_KNOWN))]
+        known = _KNOWN[id(plan)] = plan, Ways(plan)
+    return known[1]
 
 
 class Ways:
@@ -81,3 +92,7 @@ def _shortest(plan: Plan) -> tuple[list[int], dict[int, int]]:
         order += reached
         frontier = reached
     return order, before
+
+
+#: By address; the plan is kept, so that the address is its own.
+_KNOWN: dict[int, tuple[Plan, Ways]] = {}

@@ -329,6 +329,8 @@ class Control:
     def _least_time(self) -> float:
         """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
         cost = self._decision_ns
+        if self.shedder is not None and self.shedder.often:
+            return cost * _NEAREST
         return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views

@@ -131,6 +131,8 @@ class Shedder(Protocol):
         Whether it drops, or refuses, partial matches: then there must be rows of them.
     in_windows
         Whether it keeps events out of single windows: then these must be isolated.
+    often
+        Whether it drops at decisions only, so that these must not be rare whatever they cost.
     slices
         Into how many slices of time it cuts the window.
     """
@@ -139,6 +141,7 @@ class Shedder(Protocol):
     seed: int
     drops_matches: bool
     in_windows: bool
+    often: bool
     slices: int
 
     def check(self, query: ast.Query) -> None:

@@ -108,7 +108,7 @@ class _Always:
 class _Half:
     """A shedder that refuses half of all births."""
 
-    name, seed, drops_matches, in_windows, slices = "half", 0, True, False, 1
+    name, seed, drops_matches, in_windows, often, slices = "half", 0, True, False, False, 1
 
     def check(self, query: ast.Query) -> None:
         pass

@@ -63,7 +63,7 @@ class QueueLimit:
 class DropEvents:
     """A shedder: drops events of all types with the chance that is demanded."""
 
-    name, seed, drops_matches, in_windows, slices = "test", 3, False, False, 1
+    name, seed, drops_matches, in_windows, often, slices = "test", 3, False, False, False, 1
 
     def check(self, query: ast.Query) -> None:
         pass
