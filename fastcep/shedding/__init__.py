@@ -11,6 +11,7 @@ from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, Selecti
 from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
 from fastcep.shedding.names import by_name, detector_by_name
 from fastcep.shedding.prediction import PredictedLatency
+from fastcep.shedding.utility import below, lowest
 
 __all__ = [
     "BernoulliMatches",
@@ -32,6 +33,8 @@ __all__ = [
     "SmoothedLatency",
     "TypeWeightedEvents",
     "View",
+    "below",
     "by_name",
     "detector_by_name",
+    "lowest",
 ]
