@@ -17,7 +17,8 @@ fi
 
 export PYTHONPATH=$work
 tests=()
-for path in tests/_core tests/test_engine_properties.py tests/engine/test_memory*.py; do
+for path in tests/_core tests/test_engine_properties.py tests/engine/test_memory*.py \
+    tests/shedding/test_shedding_properties.py tests/engine/overload/test_shed_operators.py; do
     [ ! -e "$path" ] || tests+=("$path")
 done
 [ ${#tests[@]} -gt 0 ] || { echo "debug build: the engine's tests are gone" >&2; exit 1; }

@@ -178,7 +178,7 @@ def _write_query(
     writer: _Writer, prefix: str, item: Running, held: Held, groups: tuple[int, ...] | None
 ) -> dict[str, Any]:
     """Write what belongs to a query; give its part of the header."""
-    # Under "shedding" there will be what a load shedder knows of these groups.
+    # Under "shedding" there may be what a load shedder has learned of these groups; none does by group yet.
     facts: dict[str, Any] = {"since": item.since, "numbers": item.matcher.numbers, "shedding": None}
     if groups is not None:
         facts["numbers"] |= _COUNTS
