@@ -82,8 +82,8 @@ def page(results: dict[str, Any]) -> str:
             parts["wall"]["rows"], "rate",
             lambda row: f"{row['within']:.3%}, {row['longest_ms']:.0f}, {row['overhead']:.1%}, {row['stalls']}",
         ),
-        f"{kept(parts['wall']['rows'])} With a window of 16 ms, which passes in 0.7 ms here, PM-BL holds nothing back: it "
-        "drops only at decisions, and these are two or three then.\n",
+        f"{kept(parts['wall']['rows'])} PM-BL drops only at decisions; with a window of 16 ms, which passes in 0.7 ms "
+        "here, there are two or three of them, and it holds nothing back.\n",
     ]  # fmt: skip
     text += [
         "**Dropping buys time.** Classes are the values of `a.V + b.V`; those in a random order (seed "
