@@ -333,7 +333,7 @@ cdef class Matcher:
 
     cdef int bind_ring(self, ring) except -1:
         """Find the columns of the event ring that for-all conditions read, if they are others than last time."""
-        if self.core.n_foralls and ring.buffers is not self.ring_buffers:
+        if self.core.n_foralls and ring is not None and ring.buffers is not self.ring_buffers:
             self._find_columns(ring)
             self.ring_buffers = ring.buffers
         return 0

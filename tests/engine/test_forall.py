@@ -30,3 +30,15 @@ def test_a_condition_on_edges_with_different_targets(text: str) -> None:
         assert [row[0] for row in harness.rows(query, None, stream, [3])] == expected, line
         found += len(expected)
     assert found > 30
+
+
+def test_a_condition_over_all_elements_that_is_always_true() -> None:
+    """It reads no event, so none is kept for it."""
+    text = (
+        "PATTERN SEQ(NEG A n, A+ a[], A b) WHERE a[i].k = 1 AND a[i].k = 1 OR COUNT(a[]) > 0 "
+        "WINDOW EVERY 3 EVENTS CLOSE AFTER 5s"
+    )
+    query = fc.parse(text, SCHEMA)
+    stream = harness.stream(SCHEMA, "A(k=0,m=0)@0 A(k=1,m=0)@1 A(k=1,m=1)@2 A(k=2,m=1)@3")
+    expected = [row[0] for row in harness.expected_rows(query, stream)]
+    assert [row[0] for row in harness.rows(query, None, stream, [1])] == expected

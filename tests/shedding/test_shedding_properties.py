@@ -108,7 +108,10 @@ def test_batches_and_snapshots(case: Case, seed: int, classes: bool, cut: int) -
     for name in ("rows_visited", "rows_created", "matches"):
         assert whole.metrics()[name] == live.metrics()[name], name
     own, theirs = whole.metrics()["shedding"], live.metrics()["shedding"]
-    for name in ("decisions", "dropped_events", "dropped_partial_matches", "processing_latency", "estimated_recall"):
+    names = ["decisions", "dropped_events", "dropped_partial_matches", "processing_latency", "estimated_recall"]
+    if any(index.latest >= 0 for index in make_plan(case.query).indexes):
+        names.remove("dropped_partial_matches")  # those that contiguity has cut off are there until a sweep finds them
+    for name in names:
         assert own[name] == theirs[name], name
 
 
