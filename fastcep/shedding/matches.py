@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,45 +14,24 @@ from fastcep.shedding.ways import Ways, ways_of
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
 
-#: So many demands are remembered; a window seldom has more decisions.
-_PAST = 64
-_SHARES = (np.arange(100) + 0.5) / 100
-
-
 class _Births(Baseline):
     """Refuses births, and drops what would not have been born; what is different is how much more in some states.
 
     As long as a demand stands, births alone bring the load down, but only in the course of a window. So when it grows,
     live partial matches are dropped until as few are left as if it had always been so: of those of a state, the share
-    that would have got there is known from the chances of the births on the way. What it has grown from is the largest
-    demand of the last window, to which they were thinned out: a demand that goes up and down would drop them anew.
+    that would have got there is known from the chances of the births on the way. A demand that comes and goes does not
+    drop them anew.
     """
 
     drops_matches = True
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
-        self._past: deque[float] = deque([0.0], _PAST)
-
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        """Say for each query what to drop, to save the share ``demand`` of the work; ``before`` was demanded last."""
-        if before == 0:  # nothing was asked for meanwhile
-            self._past.clear()
-        self._past.append(before)
+        """Say for each query what to drop, to save the share ``demand`` of the work."""
         if demand <= 0:
             return [Orders() for _ in views]
-        return [self._order(demand, view) for view in views]
+        return [self._order(demand, before, view) for view in views]
 
-    def state(self) -> dict[str, Any]:
-        """The demands of the last window."""
-        return {"past": list(self._past)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
-        self._past = deque(state["past"], _PAST)
-
-    def _order(self, demand: float, view: View) -> Orders:
-        before = max(list(self._past)[-max(1, math.ceil(view.decisions)) :])
+    def _order(self, demand: float, before: float, view: View) -> Orders:
         ways = ways_of(view.plan)
         weights = self._weights(view, ways)
         keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
@@ -65,6 +41,7 @@ class _Births(Baseline):
             held = ways.along(np.where(ways.stored, keep_of(before, ways.births) ** weights, 1.0))
             drops = np.where(ways.stored, 1 - np.divide(left, held, out=np.ones_like(left), where=held > 0), 0.0)
             orders.drops = _by_cell(drops.clip(0, 1), view)
+            orders.left = ways.of_matches(left) / max(ways.of_matches(held), 1e-9)
         return orders
 
     def _weights(self, view: View, ways: Ways) -> Floats:
@@ -132,11 +109,7 @@ class BernoulliMatches(Baseline):
     often = True
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        """Say for each query what to drop now.
-
-        What is expected to be left takes it that a match's events stand anywhere in the window that its first one
-        begins, so that what leads to it has to outlive the decisions until its last one.
-        """
+        """Say for each query what to drop now."""
         if demand <= 0:
             return [Orders() for _ in views]
         orders = []
@@ -144,9 +117,8 @@ class BernoulliMatches(Baseline):
             ways = ways_of(view.plan)
             steady = _chance(1 - demand, view.decisions)
             chance = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
-            spans = _SHARES ** (1 / ways.births) if ways.stored.any() else np.zeros(1)
-            kept = float(np.mean((1 - steady) ** (view.decisions * spans)))
-            orders.append(Orders(drops=_by_cell(np.where(ways.stored, chance, 0.0), view), kept=kept))
+            drops = _by_cell(np.where(ways.stored, chance, 0.0), view)
+            orders.append(Orders(drops=drops, left=1 - chance if ways.stored.any() else 1.0))
         return orders
 
 

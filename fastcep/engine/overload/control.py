@@ -10,7 +10,9 @@ Invariant: on the virtual clock all of this depends on the events and the seed o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from math import ceil
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +41,9 @@ Floats = npt.NDArray[np.float64]
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
 _LEAST, _MOST = 32, 1 << 13
+
+#: So many demands are remembered; a window seldom has more decisions.
+_PAST = 64
 
 #: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
 #: so many times what one costs.
@@ -104,6 +109,7 @@ class Control:
         self._first_time: int | None = None
         self._first_arrival: int | None = None
         self._decisions = 0
+        self._past: deque[float] = deque(maxlen=_PAST)
         self._overhead, self._last_cost = 0.0, 0.0
         self._held, self._growth = 0, 0.0
         self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
@@ -214,10 +220,12 @@ class Control:
                     View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
                     for query in self._queries
                 ]
-                since = 0.0 if at_once else before
-                orders = self.shedder.decide(demand, since, views) if demand > 0 else [Orders() for _ in views]
+                orders: Sequence[Orders] = [Orders() for _ in views]
+                if demand > 0:
+                    orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
                 for query, own in zip(self._queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
+            self._past.append(demand)
             self._note(demand > 0, why, dropped)
             self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
         self._decisions += 1
@@ -232,6 +240,14 @@ class Control:
             if controller.update(reading) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
         return why, at_once
+
+    def _thinned(self) -> float:
+        """The largest demand of the last window: to that the partial matches have been thinned out."""
+        return max(list(self._past)[-max(1, ceil(self._by_window())) :], default=0.0)
+
+    def _by_window(self) -> float:
+        """How many decisions are made in a window, of the longest one."""
+        return max((query.events for query in self._queries), default=0.0) / self._step
 
     def _load(self, place: int, waited: float) -> Load:
         now = self.clock.now()
@@ -254,12 +270,14 @@ class Control:
         return load
 
     def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
-        share, weights, taken = 0.0, 0.0, 0
+        kept, left, weights, taken = 0.0, 0.0, 0.0, 0
         for query in self._queries:
             taken += query.matcher.events
-            share += query.weight * query.orders.kept
+            kept += query.weight * query.orders.kept
+            left += query.weight * query.orders.left
             weights += query.weight
-        self.episodes.found(self._matches(), share / weights if weights > 0 else 1.0, taken, self._missed())
+        shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
+        self.episodes.found(self._matches(), *shares, self._by_window(), taken, self._missed())
         if sheds or self.episodes.active:
             self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
 
@@ -383,8 +401,8 @@ class Control:
             "demand": self.demand,
             "episodes": self.episodes.state(),
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-                        self._overhead, self._last_cost,
-                        self._held, self._growth],
+                        self._overhead, self._last_cost, self._held, self._growth],
+            "past": list(self._past),
             "queries": [query.state() for query in self._queries],
         }  # fmt: skip
 
@@ -399,6 +417,7 @@ class Control:
             detector.restore(state["learned"][number])
             controller.resume(state["controllers"][number])
         self.demand = state["demand"]
+        self._past.extend(state["past"])
         if isinstance(self.clock, VirtualClock):
             self.clock.restore(state["clock"])
         self.monitor.restore(state["monitor"])

@@ -133,15 +133,15 @@ class Controlled:
         orders = self.orders
         tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
-        more = {"counted": counted, "drawn": list(self.shedding.drawn)}
-        return {**tables, "bin": orders.bin, "kept": orders.kept, "window": self.events, "given": self.given, **more}
+        more = {"counted": counted, "drawn": list(self.shedding.drawn), "window": self.events, "given": self.given}
+        return {**tables, "bin": orders.bin, "kept": orders.kept, "left": orders.left, **more}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["drawn"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"]), 0)
+        self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"], left=state["left"]), 0)
         self.events, self.given = state["window"], state["given"]
 
     def follow(self, other: Controlled) -> None:

@@ -14,6 +14,8 @@ _LOG = logging.getLogger("fastcep.shedding")
 #: Decisions in a row without shedding after which an episode is over: those of about one window.
 _QUIET = 8
 
+#: Decisions that are remembered; a window seldom has more.
+_PAST = 64
 
 #: Matches are not taken to be rarer than that among the true ones: what is kept is an estimate, too.
 _RAREST = 0.01
@@ -24,7 +26,9 @@ class Episodes:
 
     An episode begins with the first decision to shed and is over when nothing was shed for about a window. The recall
     is estimated by weighting each match that was found by the inverse of the chance with which it was kept (Horvitz and
-    Thompson), as the shedder's orders had it over the last window.
+    Thompson): what the shedder's orders of the last window kept on the mean, and of that the share that has outlived
+    what was dropped at once since the match began. Of three events in a window the first one is more often far back
+    than near, so ages are weighted by themselves.
 
     Attributes
     ----------
@@ -44,11 +48,13 @@ class Episodes:
         self._found = 0.0
         self._expected = self._absent = 0.0
         self._matches = self._missed = 0
-        self._kept: deque[float] = deque([1.0] * _QUIET, _QUIET)
+        self._orders: deque[tuple[float, float]] = deque(maxlen=_PAST)
         self._episode: tuple[float, float] = (0.0, 0.0)
 
-    def found(self, matches: int, kept: float, taken: int, missed: int) -> None:
-        """Take into account how many matches there are by now, and the share that is kept from now on.
+    def found(self, matches: int, kept: float, left: float, by_window: float, taken: int, missed: int) -> None:
+        """Take into account how many matches there are by now, what is kept from now on, and what was left just now.
+
+        A window has ``by_window`` decisions.
 
         Queries have ``taken`` so many events, and ``missed`` others, after they had given way for want of memory: there
         as many matches are expected as were in the others.
@@ -59,8 +65,21 @@ class Episodes:
         new = matches - self._matches
         self._matches = matches
         self._found += new
-        self._expected += new / max(sum(self._kept) / len(self._kept), _RAREST)
-        self._kept.append(kept)
+        self._expected += new / max(self._chance(by_window), _RAREST)
+        self._orders.append((kept, left))
+
+    def _chance(self, by_window: float) -> float:
+        """The chance with which a match that ends now has been kept."""
+        orders = list(self._orders)[-max(1, round(by_window)) :][::-1]
+        if not orders:
+            return 1.0
+        outlived, total, weights = 1.0, 0.0, 0.0
+        for age, (_, left) in enumerate(orders):
+            total += (age + 0.5) * outlived * (1 + left) / 2  # half of them had begun when this was dropped
+            weights += age + 0.5
+            outlived *= left
+        kept = sum(share for share, _ in orders) / len(orders)
+        return kept * (1 - min(by_window, 1.0) * (1 - total / weights))  # not every window sees a decision
 
     def shift(self, matches: int, missed: int, events: int, partial_matches: int) -> None:
         """Take into account that the counters jump by so much, as other queries, or states, are counted now."""
@@ -125,7 +144,7 @@ class Episodes:
             "count": self.count, "active": self.active, "why": self._why, "began": self._began, "quiet": self._quiet,
             "before": list(self._before), "found": self._found, "expected": self._expected, "matches": self._matches,
             "missed": self._missed, "absent": self._absent,
-            "kept": list(self._kept), "episode": list(self._episode),
+            "orders": [list(order) for order in self._orders], "episode": list(self._episode),
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -136,4 +155,4 @@ class Episodes:
         self._found, self._expected = state["found"], state["expected"]
         self._before = state["before"][0], state["before"][1]
         self._episode = state["episode"][0], state["episode"][1]
-        self._kept = deque(state["kept"], _QUIET)
+        self._orders = deque(((kept, left) for kept, left in state["orders"]), _PAST)

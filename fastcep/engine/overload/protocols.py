@@ -107,7 +107,10 @@ class Orders:
     drops
         By state, class and slice: that a partial match is dropped now.
     kept
-        The share of the query's matches that are found nevertheless, as the shedder expects.
+        The share of the query's matches that are found nevertheless, as the shedder expects, as long as this stands:
+        for what comes.
+    left
+        The share of the matches under way that are left by `drops`.
     """
 
     events: Floats | None = None
@@ -116,6 +119,7 @@ class Orders:
     births: Floats | None = None
     drops: Floats | None = None
     kept: float = 1.0
+    left: float = 1.0
 
 
 class Shedder(Protocol):
@@ -159,7 +163,8 @@ class Shedder(Protocol):
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work.
 
-        ``before`` was demanded last; 0 also where the demand is on what there is now.
+        ``before`` is the largest demand of the last window, to which the partial matches that live have been thinned
+        out; 0 where the demand is on what there is now.
         """
         ...
 
