@@ -160,7 +160,7 @@ def rates(table: pa.Table) -> dict[str, Any]:
                 engine = fc.Engine(
                     QUERY, latency_bound=2000 * mean, shedder=by_name(name, seed=SEED), detector=QueueLength(), **base
                 )
-                run = fc.replay(engine, blocks, share * 1e9 / mean, maximum=1e9 / mean).check()
+                run = fc.replay(engine, blocks, share * 1e9 / mean, maximum=1e9 / mean)
                 rows.append({
                     "shedder": name, "rate": share, "longest": run.longest_event / (2000 * mean), "over": run.over,
                     "longest_queue": run.longest_queue, "recall": run.matches / truth,
@@ -185,7 +185,7 @@ def bursts(table: pa.Table) -> dict[str, Any]:
         )
         calm = Calm(engine)
         rate = fc.Rate.bursts(0.25 * 1e9 / mean, factor=10, every="20s", length="2s")
-        run = fc.replay(engine, table.to_batches(max_chunksize=4096), rate, collect=calm.look).check()
+        run = fc.replay(engine, table.to_batches(max_chunksize=4096), rate, collect=calm.look)
         rows.append({
             "shedder": name, "bursts": run.seconds / 20, "episodes": run.metrics["shedding"]["episodes"],
             "longest": run.longest_event / (2000 * mean), "over": run.over,
@@ -226,7 +226,7 @@ def wall(table: pa.Table) -> dict[str, Any]:
             events = int(share * maximum * 10)
             run = fc.replay(
                 engine, ds1_blocks(events, seed=7), share * maximum, maximum=maximum, skip=0.1, capacity=1 << 21
-            ).check()
+            )
             told = run.metrics["shedding"]
             rows.append({
                 "shedder": name, "rate": share, "seconds": run.seconds, "events": run.events,

@@ -163,6 +163,7 @@ def replay(
     collect: Callable[[Matches], None] | None = None,
     capacity: int = 1 << 19,
     stretch: int = 4096,
+    must_shed: bool = True,
 ) -> Replay:
     """Let the events of a source arrive at a rate, and measure their latencies.
 
@@ -188,12 +189,15 @@ def replay(
     capacity, stretch
         Of the input queue, on the wall clock: how many events are generated ahead. More than may wait within the bound:
         events that wait beyond it are counted, but are put late.
+    must_shed
+        Whether it is an error if there is a shedder and it never had to shed, see `Replay.check`.
 
     Raises
     ------
     ValidationError
         If the engine measures no latencies; if an option is wrong; if some are to be skipped of nobody knows how many
-        events; if the source has events of types that the schema does not declare, and ignores.
+        events; if the source has events of types that the schema does not declare, and ignores; if nothing was shed
+        where something must be.
     """
     control = control_of(engine)
     if control is None:
@@ -211,7 +215,7 @@ def replay(
             queue = _ReplayQueue(engine, capacity, stretch, blocks, wanted, tally)
             seconds, longest, stalls = _replay_wall(queue), queue.metrics()["longest"], queue.stalls
     metrics = engine.metrics()
-    return Replay(
+    result = Replay(
         clock="virtual" if virtual else "wall", rate=wanted, maximum=maximum,
         events=tally.events, matches=tally.matches, seconds=seconds, bound=control.bound, **tally.told(),
         event_latency=metrics["shedding"]["event_latency"],
@@ -219,6 +223,7 @@ def replay(
         fired=fired or control.episodes.count > episodes,
         longest_queue=longest, stalls=stalls, metrics=metrics,
     )  # fmt: skip
+    return result.check() if must_shed else result
 
 
 def _skipped(skip: float, total: int | None) -> int:

@@ -173,7 +173,7 @@ def test_detectors_see_how_many_wait_whatever_the_blocks(known: bool) -> None:
     for size in (50, 777, EVENTS):
         engine, detector = shedding(10**9)
         rate = RATES[1]
-        result = fc.replay(engine, blocks(size), rate, events=EVENTS if known else None)
+        result = fc.replay(engine, blocks(size), rate, events=EVENTS if known else None, must_shed=False)
         assert not result.fired
         assert control_of(engine).waiting is None and control_of(engine).listeners == []
         _, queues = simulate(rate.arrivals(0, EVENTS).tolist(), costs())
@@ -195,11 +195,13 @@ def test_a_run_that_sheds_is_a_result_and_another_is_not() -> None:
     _, queues = simulate(RATES[1].arrivals(0, EVENTS).tolist(), costs())
     assert 500 < results[0].longest_queue < max(queues) / 2
     engine, _ = shedding(500)
-    result = fc.replay(engine, STREAM, RATES[0], maximum=MAXIMUM)
+    result = fc.replay(engine, STREAM, RATES[0], maximum=MAXIMUM, must_shed=False)
     assert not result.fired
     message = rf"never shed.* at {RATES[0].mean:,.0f} events/s .*reached, {MAXIMUM:,.0f} at most.*give a rate above"
     with pytest.raises(ValidationError, match=message):
         result.check()
+    with pytest.raises(ValidationError, match=message):
+        fc.replay(shedding(500)[0], STREAM, RATES[0], maximum=MAXIMUM)
 
 
 def test_an_engine_goes_on_where_it_was() -> None:
