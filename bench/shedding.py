@@ -35,10 +35,10 @@ QUERY = fc.parse(QUERIES["Q1"], SCHEMA, name="q1")
 SUMS = Classes(("a.V + b.V",), (2,), np.arange(19, dtype=np.uint8))
 
 
-class Alike:
+class Alike(fc.shedding.Detector):
     """A detector that always sees the same: shed, or not."""
 
-    name, statistic = "always", "mean"
+    name = "always"
 
     def __init__(self, sheds: bool) -> None:
         self._reading = fc.shedding.Reading(0.0, amount=0.5 if sheds else 0.0)
@@ -46,17 +46,8 @@ class Alike:
     def read(self, load: fc.shedding.Load) -> fc.shedding.Reading:
         return self._reading
 
-    def note_decision(self, partial_matches: int, cost: float) -> None:
-        pass
-
     def spec(self) -> dict[str, Any]:
         return {}
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Any) -> None:
-        pass
 
 
 def chosen(pairs: np.ndarray[Any, Any], share: float = 0.6) -> tuple[int, list[int]]:

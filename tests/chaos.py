@@ -10,15 +10,15 @@ import numpy as np
 
 from fastcep.query import ast
 from fastcep.query.patterns import positive_leaves
-from fastcep.shedding import Classes, Detector, Load, Orders, Reading, View
+from fastcep.shedding import Classes, Detector, Load, Orders, Reading, Shedder, View
 
 TABLE = np.array([0, 1, 2], np.uint8)
 
 
-class Always:
+class Always(Detector):
     """Demands the same whatever is measured."""
 
-    name, statistic = "always", "mean"
+    name = "always"
 
     def __init__(self, amount: float = 0.5) -> None:
         self._amount = amount
@@ -26,30 +26,18 @@ class Always:
     def read(self, load: Load) -> Reading:
         return Reading(0.0, amount=self._amount, why="always")
 
-    def note_decision(self, partial_matches: int, cost: float) -> None:
-        pass
-
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "amount": self._amount}
 
-    def state(self) -> dict[str, Any]:
-        return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
-
-
-class Chaos:
+class Chaos(Shedder):
     """Orders chances drawn anew at every decision. ``calm`` orders none of them."""
 
-    name, slices, drops_matches, in_windows, often = "chaos", 3, True, True, False
+    name, slices, drops_matches, in_windows = "chaos", 3, True, True
 
     def __init__(self, seed: int, *, classes: bool, calm: bool = False) -> None:
         self.seed, self._classes, self._calm = seed, classes, calm
         self._random = random.Random(seed)
-
-    def check(self, query: ast.Query) -> None:
-        pass
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
         """By a number of the event that is bound last, where all its types have one."""

@@ -6,29 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep.engine.overload.protocols import Load, Reading
+from fastcep.engine.overload.protocols import Detector, Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.shedding.options import as_choice, as_count, as_share
 
-__all__ = ["Detecting", "MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
+__all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
 
 
-class Detecting:
-    """What most detectors have in common: they learn nothing."""
-
-    def note_decision(self, partial_matches: int, cost: float) -> None:
-        """What a decision to shed cost does not matter."""
-
-    def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
-
-
-class SmoothedLatency(Detecting):
+class SmoothedLatency(Detector):
     """The processing latency, smoothed, against a set point slightly below the bound: the detector of *hybrid*.
 
     Parameters
@@ -63,7 +49,7 @@ class SmoothedLatency(Detecting):
         return {"name": self.name, "statistic": self.statistic, "set_point": self.set_point}
 
 
-class QueueLength(Detecting):
+class QueueLength(Detector):
     """The length of the input queue, against the longest that keeps the bound: the detector of *espice*.
 
     With a processing latency ``l`` an event waits for less than the bound ``LB`` if no more than ``q_max = LB / l``
@@ -85,7 +71,6 @@ class QueueLength(Detecting):
     """
 
     name = "queue"
-    statistic = "mean"
     _FORGET = 0.9
 
     def __init__(self, f: float = 0.8, q_max: int | None = None) -> None:
@@ -146,7 +131,7 @@ class QueueLength(Detecting):
         self._bound, self._spent, self._events = state["bound"], state["spent"], state["events"]
 
 
-class MemoryUse(Detecting):
+class MemoryUse(Detector):
     """What is held in memory, against a share of the limit.
 
     What is above it counts by the room up to the limit, and is treated as a queue's length is: memory adds up what
@@ -164,7 +149,6 @@ class MemoryUse(Detecting):
     """
 
     name = "memory"
-    statistic = "mean"
 
     def __init__(self, share: float = 0.9) -> None:
         self.share = as_share("detector 'memory'", "share", share)

@@ -6,6 +6,7 @@ a negated variable, dropping its events may bring matches that are none.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,8 +30,9 @@ class _Events(Baseline):
         chances = 1 - keep
         return [self._order(view, chances, _survivors(view, keep, counts)) for view in views]
 
+    @abstractmethod
     def _weights(self, counts: Counts) -> Floats:
-        raise NotImplementedError
+        """How much more than others each is dropped: 1 in the mean."""
 
     def _order(self, view: View, chances: Floats, kept: float) -> Orders:
         return Orders(events=chances, kept=kept)

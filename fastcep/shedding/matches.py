@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,8 +45,9 @@ class _Births(Baseline):
             orders.left = ways.of_matches(left) / max(ways.of_matches(held), 1e-9)
         return orders
 
+    @abstractmethod
     def _weights(self, view: View, ways: Ways) -> Floats:
-        raise NotImplementedError
+        """How much more than others each is dropped: 1 in the mean."""
 
 
 class RandomMatches(_Births):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from fastcep.engine.overload.protocols import Load, Reading
+from fastcep.engine.overload.protocols import Detector, Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
-from fastcep.shedding.detectors import Detecting, rough
+from fastcep.shedding.detectors import rough
 from fastcep.shedding.options import as_count
 from fastcep.shedding.regression import Curve, fit_curve
 
@@ -19,7 +19,7 @@ __all__ = ["PredictedLatency"]
 _LEAST = 10  # samples to fit to
 
 
-class PredictedLatency(Detecting):
+class PredictedLatency(Detector):
     """The latency of the next event, predicted from how long it has waited and how many partial matches live.
 
     This is the detector of *pspice* (its Algorithm 1). ``f`` says how long an event is processed with ``n`` partial
@@ -46,7 +46,6 @@ class PredictedLatency(Detecting):
     """
 
     name = "prediction"
-    statistic = "mean"
 
     def __init__(self, buffer: str | timedelta = "0ns", samples: int = 1000, refit: int = 100) -> None:
         try:

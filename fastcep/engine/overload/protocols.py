@@ -8,6 +8,7 @@ looking them up (``fastcep._core.shed``), so that between two decisions no Pytho
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -123,7 +124,7 @@ class Orders:
 
 
 class Shedder(Protocol):
-    """Chooses what is dropped.
+    """Chooses what is dropped. What inherits from it needs no more than `decide`, `detector` and `spec`.
 
     Attributes
     ----------
@@ -142,24 +143,26 @@ class Shedder(Protocol):
     """
 
     name: str
-    seed: int
-    drops_matches: bool
-    in_windows: bool
-    often: bool
-    slices: int
+    seed: int = 0
+    drops_matches: bool = False
+    in_windows: bool = False
+    often: bool = False
+    slices: int = 1
 
     def check(self, query: ast.Query) -> None:
-        """Refuse a query that it cannot shed for: `ModelError`."""
-        ...
+        """Refuse a query that it cannot shed for: `ModelError`. It takes every one."""
+        return
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """How partial matches are told apart, by the variable bound last."""
-        ...
+        """How partial matches are told apart, by the variable bound last. All are of one class."""
+        return {}
 
+    @abstractmethod
     def detector(self, of: str) -> Detector:
         """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
         ...
 
+    @abstractmethod
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Say for each query what to drop, to save the share ``demand`` of the work.
 
@@ -168,17 +171,18 @@ class Shedder(Protocol):
         """
         ...
 
+    @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them: a snapshot goes on only with the same."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it."""
-        ...
+        """What it has learned, as JSON has it: nothing."""
+        return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
-        ...
+        return
 
 
 @dataclass(slots=True)
@@ -248,7 +252,7 @@ class Reading:
 
 
 class Detector(Protocol):
-    """Says how far the engine is from its bound.
+    """Says how far the engine is from its bound. What inherits from it needs no more than `read` and `spec`.
 
     Attributes
     ----------
@@ -259,24 +263,26 @@ class Detector(Protocol):
     """
 
     name: str
-    statistic: str
+    statistic: str = "mean"
 
+    @abstractmethod
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
         ...
 
     def note_decision(self, partial_matches: int, cost: float) -> None:
-        """Learn what a decision to shed cost, in ns, with so many partial matches."""
-        ...
+        """Learn what a decision to shed cost, in ns, with so many partial matches. It does not matter."""
+        return
 
+    @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it."""
-        ...
+        """What it has learned, as JSON has it: nothing."""
+        return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
-        ...
+        return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from fastcep._core.shedding import Shedding
 from fastcep.engine.engine import Engine
-from fastcep.engine.overload.protocols import Classes, Load, Orders, Reading, View
+from fastcep.engine.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
 from fastcep.events import Schema
-from fastcep.query import ast, parse
+from fastcep.query import parse
 
 __all__ = ["relief"]
 
@@ -84,39 +84,24 @@ def _decided(stream: pa.Table) -> float:
     return float(told["overhead"] / told["decisions"])
 
 
-class _Always:
+class _Always(Detector):
     """A detector that always asks for the same."""
 
-    name, statistic = "always", "mean"
+    name = "always"
 
     def read(self, load: Load) -> Reading:
         return Reading(0.0, amount=0.5, why="calibration")
 
-    def note_decision(self, partial_matches: int, cost: float) -> None:
-        pass
-
     def spec(self) -> dict[str, Any]:
         return {}
 
-    def state(self) -> dict[str, Any]:
-        return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
-
-
-class _Half:
+class _Half(Shedder):
     """A shedder that refuses half of all births."""
 
-    name, seed, drops_matches, in_windows, often, slices = "half", 0, True, False, False, 1
+    name, drops_matches = "half", True
 
-    def check(self, query: ast.Query) -> None:
-        pass
-
-    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        return {}
-
-    def detector(self, of: str) -> _Always:
+    def detector(self, of: str) -> Detector:
         return _Always()
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
@@ -124,9 +109,3 @@ class _Half:
 
     def spec(self) -> dict[str, Any]:
         return {}
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
