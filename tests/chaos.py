@@ -50,6 +50,9 @@ class Chaos(Shedder):
                 found[leaf.name] = Classes((f'{leaf.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
         return found
 
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        return self.classes(query)
+
     def detector(self, of: str) -> Detector:
         return Always()
 
@@ -65,6 +68,7 @@ class Chaos(Shedder):
             windows = view.plan.windows is not None and view.plan.windows.isolated
             orders.append(Orders(
                 events=self._draw(types) if self._random.random() < 0.5 else None,
+                binds=self._draw(len(view.plan.negated), view.event_classes) if self._random.random() < 0.5 else None,
                 windows=self._draw(types, 3) if windows else None,
                 bin=self._random.choice([1, 2]),
                 births=self._draw(states, view.classes) if self._random.random() < 0.7 else None,

@@ -7,7 +7,9 @@ from fastcep._core.decide cimport defer
 from fastcep._core.elements cimport guard, holds
 from fastcep._core.emit cimport emit_staged
 from fastcep._core.negate cimport none_came
+from fastcep._core.observe cimport note_place
 from fastcep._core.remove cimport note_advance
+from fastcep._core.shed cimport class_of
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport new_node
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
@@ -56,7 +58,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     if stored:
         count_row(core, stage.start[j])
         if core.shed.on:
-            core.shed.born[edge.target * core.shed.stride + stage.class_[j]] += 1
+            core.shed.born[edge.target * core.shed.stride + class_of(stage.class_[j])] += 1
 
 
 cdef inline bint ends(Core* core, const State* state, int64_t j) noexcept nogil:
@@ -107,6 +109,8 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     if row < 0:
         core.failed = True
         return False
+    if core.observed.on:
+        note_place(core, stage.class_[j], number, key, index.words)
     bucket = bucket_at(index, found)
     to = bucket.data + row * index.fixed
     to[0] = stage.start[j]

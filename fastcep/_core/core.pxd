@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from fastcep._core.able cimport Able
 from fastcep._core.filters cimport Passed
 from fastcep._core.memory cimport Budget
+from fastcep._core.observed cimport Observed
 from fastcep._core.predicate cimport Code, Input, Machine
 from fastcep._core.pending cimport Pending
 from fastcep._core.seen cimport Seen
@@ -152,6 +153,7 @@ cdef struct Core:
     int64_t place            # more than one part: where a window closes, and the position of the event that opened it,
     int64_t opened
     Shed shed
+    Observed observed
     int event_type           # of the event that is matched: its type's number, if events are kept out of windows,
     int64_t event_position   # and its position
     Prices prices

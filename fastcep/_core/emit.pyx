@@ -6,6 +6,7 @@ from fastcep._core.core cimport Core
 from fastcep._core.elements cimport elements_of, rounds_of
 from fastcep._core.policy cimport apply_policies
 from fastcep._core.expand cimport expand
+from fastcep._core.observe cimport note_matches
 from fastcep._core.seen cimport add_entry, forget
 from fastcep._core.starts cimport EXPLICIT, gather_starts
 from fastcep._core.store cimport Bucket
@@ -18,6 +19,8 @@ cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
     if core.n_sets > 0 and not _is_new(core, state, j):
         return
     write_row(core, state, j, core.out_values, core.out_lengths)
+    if core.observed.on:
+        note_matches(core, core.stage.class_ + j, 1)
     if core.is_shared and push(&core.out_windows, core.starts.window[core.stage.start[j] & core.starts.mask]) < 0:
         core.failed = True
     core.emitted += 1

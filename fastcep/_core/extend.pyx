@@ -8,8 +8,9 @@ from libc.string cimport memchr, memcpy, memset
 
 from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.emit cimport emit_rows
+from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport screen, screens
+from fastcep._core.shed cimport class_of, screen, screens
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
@@ -91,7 +92,9 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     if state.classed >= 0:
         to[state.classed] = core.shed.classes[0] if screens(core, edge) else 0
     if core.shed.on:
-        core.shed.born[edge.target * core.shed.stride + (core.shed.classes[0] if screens(core, edge) else 0)] += 1
+        core.shed.born[edge.target * core.shed.stride + (class_of(core.shed.classes[0]) if screens(core, edge) else 0)] += 1
+    if core.observed.on:
+        note_place(core, core.shed.classes[0], state.indexes[0], key, index.words)
     copy_event(index, bucket, row, edge.copy_column, state.registers, k)
     count_row(core, ordinal)
 
@@ -140,6 +143,8 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
         if n > 0:
             if edge.only_accepts:
                 emit_rows(core, edge, bucket, first, NULL if n == m else rows, n, position)
+                if core.observed.on:
+                    note_matches(core, core.shed.classes, n)
             elif edge.only_stores:
                 store_rows(core, edge, bucket, first, NULL if n == m else rows, n, k, position)
             else:
@@ -148,6 +153,8 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 return
         first += m
     core.rows_visited += visited
+    if core.observed.on and visited > 0:
+        note_probe(core, edge.index, bucket, visited)
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 
@@ -263,7 +270,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
         row[state.told].step = 0
     if screens(core, edge):
         for j in range(n):
-            core.shed.born[edge.target * core.shed.stride + core.shed.classes[j]] += 1
+            core.shed.born[edge.target * core.shed.stride + class_of(core.shed.classes[j])] += 1
     elif core.shed.on:
         core.shed.born[edge.target * core.shed.stride] += n
     if state.classed >= 0:
@@ -279,6 +286,8 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
                 row[state.fixed].step = 1
         if row[state.fixed].step:
             null_words(core, state, n)
+    if core.observed.on:
+        note_places(core, state.indexes[0], index.words, n)
     stored = insert(index, core.words, row, n, core.starts.kept)
     if stored < 0:
         core.failed = True

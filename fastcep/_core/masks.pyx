@@ -15,7 +15,7 @@ from fastcep._core.core cimport (
 from fastcep._core.parted cimport hash_of, is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport admitted
+from fastcep._core.shed cimport admitted, tried
 from fastcep._core.tables cimport Column
 
 
@@ -40,6 +40,8 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
         n = _domestic(core.foreign + base, relevant, n)
     if n > 0 and not core.failed:
         _compute(core, bits, relevant, n)
+        if core.shed.binds:
+            n = tried(core, bits, relevant, n, events.types + base, events.position + base)
     return n
 
 

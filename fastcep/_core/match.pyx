@@ -42,6 +42,7 @@ from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
+from fastcep._core.observe cimport observe_free
 from fastcep._core.shed cimport shed_free
 from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
@@ -236,6 +237,7 @@ cdef class Matcher:
         free(self.core.cursor)
         policy_clear(&self.core)
         shed_free(&self.core.shed)
+        observe_free(&self.core.observed)
         vec_free(&self.core.out_windows)
         vec_free(&self.core.places)
         vec_free(&self.core.timed_places)

@@ -4,19 +4,26 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 from fastcep._core.core cimport Core
 from fastcep._core.shedtables cimport Shed
 from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge
+from fastcep._core.tables cimport HOME, Edge
 
 
 cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
+cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil
-cdef int shed_init(Shed* shed, int n_types, int n_states, int stride, uint64_t seed) noexcept nogil
+cdef int shed_init(
+    Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil
 cdef void shed_free(Shed* shed) noexcept nogil
 
 
+cdef inline int64_t class_of(int64_t word) noexcept nogil:
+    """The class in a row's class word, which may hold a mark and the number of a record as well."""
+    return word & (HOME - 1)
+
+
 cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
-    """Whether `screen` finds the classes of an edge's children; else none is refused, and all are of class 0."""
-    return core.shed.on and edge.born and (core.shed.births or edge.has_features)
+    """Whether `screen` finds the class words of an edge's children; else none is refused, and all are of class 0."""
+    return core.shed.on and (edge.born and (core.shed.births or edge.has_features) or core.observed.on)
 
 
 cdef inline int64_t weight_of(const Shed* shed, int kind, int sampled) noexcept nogil:

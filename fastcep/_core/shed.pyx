@@ -2,9 +2,11 @@
 """Load shedding inside the matcher.
 
 What is dropped is said by tables that the engine's overload control writes between two batches of events; here they are
-only looked up. There are four places, from the cheapest relief to the dearest:
+only looked up. There are five places, from the cheapest relief to the dearest:
 
 * an *event* is dropped, by a chance per type, before any condition on it is evaluated (``masks``);
+* an event is not tried for a *variable*, by a chance per variable and class of the event, behind the conditions on the
+  event alone (``masks``); where it is tried for none, it is dropped;
 * an event is kept out of one isolated *window*, by a chance per type and place in the window (``parts``);
 * the *birth* of a partial match is refused, by a chance per state and class, before it is stored (``extend``);
 * partial matches are *dropped* while they live, by a chance per cell (state, class, slice of the window's time), in a walk
@@ -19,15 +21,17 @@ Invariant: a dropped row is as one whose window has ended, so that no match appe
 (where a query is monotonic); what is left stays in birth order.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.math cimport floor
 from libc.stdlib cimport calloc, free
 
 from fastcep._core.core cimport Core, row_inputs
+from fastcep._core.observe cimport note_children
 from fastcep._core.parts cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Shed
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
-from fastcep._core.tables cimport HOME, Edge, State
+from fastcep._core.tables cimport HOME, Column, Edge, State
 from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at
 
 # ---------------------------------------------------------------------- events
@@ -49,6 +53,49 @@ cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const ui
     return kept
 
 
+cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
+    """Leave only the variables that an event is to be tried for, and events that have some left among the relevant ones.
+
+    All variables that want to drop an event with the same chance drop the same ones.
+    """
+    cdef Shed* shed = &core.shed
+    cdef int64_t chance, own
+    cdef uint64_t mask
+    cdef int i, k, m, kept = 0
+    for i in range(n):
+        k = relevant[i]
+        mask = bits[k]
+        for m in range(shed.members):
+            if not mask >> m & 1:
+                continue
+            own = _class_of_event(core, m, k)
+            chance = shed.withhold[m * shed.member_stride + own]
+            if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
+                mask &= ~(<uint64_t>1 << m)
+                shed.withheld[m * shed.member_stride + own] += 1
+        bits[k] = mask
+        shed.dropped_events[types[k]] += mask == 0
+        relevant[kept] = k
+        kept += mask != 0
+    return kept
+
+
+cdef inline int64_t _class_of_event(const Core* core, int member, int k) noexcept nogil:
+    cdef const Classifier* by = core.shed.by_member + member
+    cdef const Column* column
+    cdef int64_t at = 0, value
+    cdef int f
+    for f in range(by.n_features):
+        column = core.columns + core.shed.features_of[member][f]
+        if column.null != NULL and column.null[k]:
+            return by.other
+        value = place_in(by, f, column.data[k])
+        if value < 0:
+            return by.other
+        at = at * by.size[f] + value
+    return by.table[at] if by.n_features > 0 else 0
+
+
 # ---------------------------------------------------------------------- births
 
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil:
@@ -66,6 +113,9 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     cdef int64_t own
     cdef bint marks = state.accepting or core.must_advance
     _classify(core, edge, bucket, first, rows, n, k)
+    if core.observed.on:  # nothing is refused then
+        note_children(core, edge, bucket, first, rows, n)
+        return n
     if not shed.births:
         return n
     if shed.classifiers[edge.target].n_features == 0 and not marks and (chances[0] == 0 or chances[0] >> 32):
@@ -85,6 +135,18 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
             rows[kept] = rows[i]
         kept += own >= 0 or marks
     return kept
+
+
+cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) noexcept nogil:
+    """Which of the values that a table knows a word is; -1: none."""
+    cdef double number
+    if by.floats >> feature & 1:
+        number = floor((<double*>&word)[0])
+        if not -9e18 < number < 9e18:
+            return -1
+        word = <int64_t>number
+    word -= by.low[feature]
+    return word if <uint64_t>word < <uint64_t>by.size[feature] else -1
 
 
 cdef inline bint _drawn(Shed* shed, int64_t chance) noexcept nogil:
@@ -112,8 +174,8 @@ cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int firs
     for i in range(n):
         at = 0
         for f in range(by.n_features):
-            value = outputs[f][i] - by.low[f]
-            if output_nulls[f][i] or <uint64_t>value >= <uint64_t>by.size[f]:
+            value = -1 if output_nulls[f][i] else place_in(by, f, outputs[f][i])
+            if value < 0:
                 shed.classes[i] = by.other
                 break
             at = at * by.size[f] + value
@@ -166,7 +228,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                 if row[0] >= live_from:
                     own = row[classed] if classed >= 0 else 0
                     counts_here = alone or own & HOME
-                    own &= HOME - 1
+                    own = class_of(own)
                     own = own if own < shed.stride else 0  # a snapshot may say anything
                     s = 0
                     while s < slices - 1 and row[0] < bounds[s]:
@@ -248,19 +310,28 @@ cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window) noexce
 
 # ---------------------------------------------------------------------- memory
 
-cdef int shed_init(Shed* shed, int n_types, int n_states, int stride, uint64_t seed) noexcept nogil:
-    """Make room for the tables of so many types, states and classes; nothing is dropped yet. -1 without memory."""
+cdef int shed_init(
+        Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil:
+    """Make room for the tables of so many types, states and classes, variables and classes of their events.
+
+    Nothing is dropped yet. -1 without memory.
+    """
     shed_free(shed)
     shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
     shed.n_types, shed.stride = n_types, stride
+    shed.members, shed.member_stride = members, member_stride
+    shed.by_member = <Classifier*>calloc(members + 1, sizeof(Classifier))
+    shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
+    shed.withhold = <int64_t*>calloc(2 * members * member_stride + 1, sizeof(int64_t))
     shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
     shed.refuse = <int64_t*>calloc(4 * n_states * stride + 1, sizeof(int64_t))
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
     shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
     shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
     if (shed.by_type == NULL or shed.refuse == NULL or shed.classifiers == NULL or shed.values == NULL
-            or shed.nulls == NULL):
+            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL):
         return -1
+    shed.withheld = shed.withhold + members * member_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
@@ -281,7 +352,13 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.classifiers)
     free(shed.values)
     free(shed.nulls)
+    free(shed.by_member)
+    free(shed.features_of)
+    free(shed.withhold)
+    shed.by_member = NULL
+    shed.features_of = NULL
+    shed.withhold = NULL
     shed.by_type = shed.in_windows = shed.refuse = shed.values = NULL
     shed.nulls = NULL
     shed.classifiers = NULL
-    shed.on = shed.events = shed.births = False
+    shed.on = shed.events = shed.births = shed.binds = False

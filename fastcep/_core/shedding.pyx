@@ -1,6 +1,6 @@
 # cython: language_level=3
 """What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -9,8 +9,11 @@ import numpy as np
 from fastcep._core.core cimport Core
 from fastcep._core.loop cimport held_bytes
 from fastcep._core.match cimport Matcher
+from fastcep._core.observe cimport observe_init
+from fastcep._core.observed cimport Observed
 from fastcep._core.shed cimport shed_init, walk_cells
 from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier
+from fastcep._core.vectors cimport take
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -38,6 +41,24 @@ cdef int _write(int64_t* to, values, Py_ssize_t n) except -1:
     return 0
 
 
+cdef int _classify(Classifier* by, item, str dtypes) except -1:
+    """Take a table of classes; the dtypes of its features are the plan's."""
+    cdef const int64_t[::1] low, size
+    cdef const uint8_t[::1] table
+    low, size, table, other = item
+    assert low.shape[0] == size.shape[0] == len(dtypes) <= MOST_FEATURES
+    assert table.shape[0] == np.prod(size)
+    by.n_features = low.shape[0]
+    by.low, by.size, by.table = <int64_t*>&low[0], <int64_t*>&size[0], <uint8_t*>&table[0]
+    by.other = other
+    by.floats = sum(1 << f for f, dtype in enumerate(dtypes) if dtype == "f")
+    return 0
+
+
+cdef int32_t* _numbers(int32_t[::1] numbers):
+    return &numbers[0]
+
+
 cdef class Shedding:
     """Load shedding of one query.
 
@@ -55,7 +76,7 @@ cdef class Shedding:
         self.matcher = matcher
         self.core = &matcher.core
 
-    def begin(self, classes, unsigned long long seed):
+    def begin(self, classes, unsigned long long seed, events=()):
         """Be ready to drop events and partial matches; nothing is dropped yet.
 
         Parameters
@@ -65,27 +86,30 @@ cdef class Shedding:
             partial match is of which class; the others, and null, are of class ``other``. None: all are of class 0.
         seed
             Of what is drawn.
+        events
+            The same per variable, of the events that may be bound to it; empty: of no variable.
         """
-        cdef Classifier* by
-        cdef const int64_t[::1] low, size
-        cdef const uint8_t[::1] table
-        cdef int i
+        cdef Py_ssize_t i
+        cdef int members = self.core.n_members
+        events = events or [None] * members
+        plan = self.matcher.plan
+        bound = plan.event_features or [()] * members
         assert len(classes) == self.core.n_states
-        known = [1 if item is None else max(int(item[2].max()), item[3]) + 1 for item in classes]
-        if shed_init(&self.core.shed, len(self.matcher.plan.type_members), self.core.n_states, max(known, default=1), seed) < 0:
+        assert len(events) == members
+        strides = [max([1] + [max(int(item[2].max()), item[3]) + 1 for item in tables if item is not None])
+                   for tables in (classes, events)]
+        if shed_init(&self.core.shed, len(plan.type_members), self.core.n_states, strides[0], members, strides[1], seed) < 0:
             raise MemoryError("no memory for load shedding")
-        self.classes = classes
-        self.matcher.keeps = (classes, self.costs)
+        columns = [np.array(own, np.int32) for own in bound]
+        self.classes = (classes, events, columns)
+        self.matcher.keeps = (self.classes, self.costs)
         for i, item in enumerate(classes):
-            if item is None:
-                continue
-            low, size, table, other = item
-            by = self.core.shed.classifiers + i
-            assert low.shape[0] == size.shape[0] == self.core.states[i].n_features <= MOST_FEATURES
-            assert table.shape[0] == np.prod(size)
-            by.n_features = low.shape[0]
-            by.low, by.size, by.table = <int64_t*>&low[0], <int64_t*>&size[0], <uint8_t*>&table[0]
-            by.other = other
+            if item is not None:
+                _classify(self.core.shed.classifiers + i, item, plan.states[i].features)
+        for i, item in enumerate(events):
+            if item is not None:
+                _classify(self.core.shed.by_member + i, item, "".join(plan.columns[c].dtype for c in bound[i]))
+                self.core.shed.features_of[i] = _numbers(columns[i])
 
     @property
     def stride(self):
@@ -130,6 +154,21 @@ cdef class Shedding:
                 self.core.shed.refuse[i * chances.shape[1] + j] = chances[i, j]
                 self.core.shed.births |= chances[i, j] > 0
 
+    def withhold(self, const int64_t[:, ::1] chances):
+        """Do not try events for a variable from now on, by a chance per variable and class of the event."""
+        cdef Py_ssize_t i, j
+        assert chances.shape[0] == self.core.shed.members and chances.shape[1] == self.core.shed.member_stride
+        self.core.shed.binds = False
+        for i in range(chances.shape[0]):
+            for j in range(chances.shape[1]):
+                self.core.shed.withhold[i * chances.shape[1] + j] = chances[i, j]
+                self.core.shed.binds |= chances[i, j] > 0
+
+    @property
+    def event_stride(self):
+        """Classes of the variable whose events have most: the second size of tables by variable and class."""
+        return self.core.shed.member_stride
+
     def drop_rows(self, const int64_t[:, :, ::1] chances, unsigned long long salt):
         """Drop partial matches now, by a chance per state, class and slice; returns how many were looked at.
 
@@ -164,11 +203,41 @@ cdef class Shedding:
         self.core.prices.event, self.core.prices.relevant, self.core.prices.visited = prices[0], prices[1], prices[2]
         self.core.prices.created, self.core.prices.refused, self.core.prices.match = prices[3], prices[4], prices[5]
 
+    def observe(self):
+        """Keep a record of all partial matches from now on, see observe.pyx; nothing may be dropped meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If rows have no place for the number of their record (`Plan.observed`).
+        """
+        cdef int i
+        for i in range(self.core.n_states):
+            if self.core.states[i].n_indexes > 0 and self.core.states[i].classed < 0:
+                raise ValueError("the plan was not made to be observed")
+        assert self.core.shed.on and not self.core.observed.on
+        observe_init(&self.core.observed)
+
+    def observed(self):
+        """End the record and give it, as int64 arrays.
+
+        ``parents``, ``events``, ``states`` by record; ``placed``, ``places`` by row of an index; ``probes``, ``probed``,
+        ``visited`` by look into a bucket; ``matches``: the record of each match.
+        """
+        cdef Observed* own = &self.core.observed
+        own.on = False
+        return {
+            "parents": take(&own.parents), "events": take(&own.events), "states": take(&own.states),
+            "placed": take(&own.placed), "places": take(&own.places),
+            "probes": take(&own.probes), "probed": take(&own.probed), "visited": take(&own.visited),
+            "matches": take(&own.matches),
+        }
+
     def counted(self):
         """What load shedding has counted, as arrays.
 
         ``dropped_events``, ``seen``, ``tried``, ``yielded`` by type, see shedtables.pxd; ``born``, ``refused``,
-        ``dropped`` by state and class.
+        ``dropped`` by state and class; ``withheld`` by variable and class of the event.
         """
         cdef Py_ssize_t types = self.core.shed.n_types
         cdef Py_ssize_t cells = self.core.n_states * self.core.shed.stride
@@ -178,6 +247,9 @@ cdef class Shedding:
             "born": _copied(self.core.shed.born, cells).reshape(-1, self.core.shed.stride),
             "refused": _copied(self.core.shed.refused, cells).reshape(-1, self.core.shed.stride),
             "dropped": _copied(self.core.shed.dropped, cells).reshape(-1, self.core.shed.stride),
+            "withheld": _copied(
+                self.core.shed.withheld, self.core.shed.members * self.core.shed.member_stride
+            ).reshape(-1, self.core.shed.member_stride),
         }
 
     @property
@@ -195,4 +267,5 @@ cdef class Shedding:
         _write(self.core.shed.born, counted["born"], cells)
         _write(self.core.shed.refused, counted["refused"], cells)
         _write(self.core.shed.dropped, counted["dropped"], cells)
+        _write(self.core.shed.withheld, counted["withheld"], self.core.shed.members * self.core.shed.member_stride)
         self.core.shed.drawn, self.core.shed.n_refused, self.core.shed.n_in_windows = drawn

@@ -6,8 +6,9 @@ cdef enum:
     MOST_FEATURES = 64       # values by which partial matches of a state are classified
 
 
-cdef struct Classifier:      # of the partial matches of a state
+cdef struct Classifier:      # of the partial matches of a state, or the events of a variable
     int n_features           # 0: all are of class 0
+    uint64_t floats          # which features are float64, of which the whole part counts
     int64_t* low             # per feature its smallest value that the table knows, and how many it knows
     int64_t* size
     uint8_t* table           # the class of each combination, the last feature's values side by side
@@ -28,6 +29,7 @@ cdef struct Shed:            # chances are counted in 2^32
     uint64_t seed
     bint events              # some type's events are dropped
     bint births              # some births are refused
+    bint binds               # some events are not tried for some variable
     int n_types
     int stride               # classes of the state that has most
     int64_t* by_type         # chance that an event of the type is dropped
@@ -36,6 +38,12 @@ cdef struct Shed:            # chances are counted in 2^32
     int64_t bin              # each of so many events
     int64_t* refuse          # chance by state and class that a birth is refused
     Classifier* classifiers  # per state
+    int members              # variables, and classes of the one whose events have most
+    int member_stride
+    Classifier* by_member    # of the events that may be bound to each,
+    int32_t** features_of    # by these event columns
+    int64_t* withhold        # chance by variable and class that an event is not tried for it
+    int64_t* withheld        # counter: of these
     uint64_t drawn           # chances drawn for births
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls

@@ -191,7 +191,7 @@ cdef class Tables:
             state.told = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
             state.n_features = len(item.features)
-            classed = bool(item.features or (plan.sheds and len(item.indexes) > 1))
+            classed = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
             state.classed = state.bind + state.n_bind if classed else -1
             state.fixed = state.bind + state.n_bind + classed
             state.columns = item.registers + 1 if item.registers else 0

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fastcep.errors import ValidationError
-from fastcep.plan.automaton import State
-from fastcep.plan.ir import Op
-from fastcep.plan.rewrite import closed
+from fastcep.plan.automaton import State, entry
+from fastcep.plan.ir import Op, leaves
+from fastcep.plan.rewrite import closed, step
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
 from fastcep.query.features import parse_feature
@@ -50,6 +50,24 @@ def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> d
         if texts:
             what = f"class of {name}"
             found[members[name]] = tuple(translate(parse_feature(text, query, what)) for text in texts)
+    return found
+
+
+def event_classes_of(
+    classes: Classes, query: ast.Query, translate: Translator, entries: Mapping[int, int]
+) -> dict[int, tuple[Op, ...]]:
+    """The features of the events that may be bound to each member that has some, over the event alone.
+
+    ``entries`` as `step` wants them. Raises as `read_classes`, and where another variable is mentioned.
+    """
+    found = {}
+    for member, features in read_classes(classes, query, translate).items():
+        name = translate.leaves[member].name
+        own = tuple(step(feature, entry(member, entries[member])) for feature in features)
+        for text, feature in zip(classes[name], own, strict=True):
+            if any(leaf.name != "event" or leaf.data[0] != member for leaf in leaves(feature)):
+                raise ValidationError(f"class of events of {name!r}: {text!r} is not of the event {name} alone")
+        found[member] = own
     return found
 
 

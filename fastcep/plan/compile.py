@@ -8,7 +8,7 @@ from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import filtering, storing
 from fastcep.plan.checks import Checks
-from fastcep.plan.classes import Classes, features_in, read_classes
+from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
 from fastcep.plan.contiguity import cut_off, neighbours
 from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, leaves, only, transform
@@ -53,6 +53,8 @@ def make_plan(
     index: str = "full",
     classes: Classes | None = None,
     isolated: bool = False,
+    observed: bool = False,
+    event_classes: Classes | None = None,
 ) -> Plan:
     """Plan ``query`` (see the module's docstring).
 
@@ -66,16 +68,20 @@ def make_plan(
     ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
     (:mod:`fastcep.plan.classes`). It is rows then, single ones of which can be shed; None: they are not.
     ``isolated``: explicit windows are, because events are kept out of single ones.
+    ``observed``: a record of all partial matches may be kept, so it is rows, too.
+
+    ``event_classes``: what is to be known of each event before it is tried for a variable, by that variable.
     """
-    return _Planner(query, timed_out, index, classes, isolated).plan(store)
+    return _Planner(query, timed_out, index, classes, isolated, observed, event_classes or {}).plan(store)
 
 
 class _Planner:
     def __init__(
-        self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool
-    ) -> None:
+        self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool, observed: bool,
+        event_classes: Classes,
+    ) -> None:  # fmt: skip
         self.query = query
-        self.sheds, self.isolated = classes is not None, isolated
+        self.sheds, self.isolated, self.observed = classes is not None or observed, isolated, observed
         self.timed_out = timed_out
         self.index = index
         placer = Placer(query, timed_out)
@@ -84,6 +90,7 @@ class _Planner:
         self.leaves = placer.leaves
         self.translate = placer.translate
         self.classes = read_classes(classes or {}, query, self.translate)
+        self.event_classes = event_classes_of(event_classes, query, self.translate, self.places.chain)
         self.columns = Columns(query)
         self.edges: dict[Edge, EdgeWork] = {}
         self.states = [_StateWork() for _ in self.places.states]
@@ -111,6 +118,7 @@ class _Planner:
         """The plan for kept events: that for rows without what is about rows."""
         locals_ = tuple(columns.local(conditions) for conditions in self._local().values())
         key = find_key(self.query, self.places, self.translate, KeyWords((), (), {}, parts.joins))
+        event_features = self._event_features(columns)
         return replace(
             self._rows(),
             columns=tuple(columns.plans),
@@ -125,7 +133,12 @@ class _Planner:
             kept=parts.kept,
             steps=parts.steps,
             key=replace(key, waiting=()) if isinstance(key, KeyPlan) else key,
+            event_features=event_features,
         )
+
+    def _event_features(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
+        """Per variable the columns by which its events are classified."""
+        return tuple(tuple(map(columns.number, self.event_classes.get(m, ()))) for m in range(len(self.leaves)))
 
     def _local(self) -> dict[int, list[Op]]:
         """Per member the conditions on its event alone."""
@@ -157,6 +170,7 @@ class _Planner:
         indexes = tuple(self._index(item) for item in self.indexes)
         states = tuple(self._state(number, accept.get(number, TRUE)) for number in range(len(self.states)))
         edge_negation = any(item.by_time for item in negations) or any(state.deferred for state in states)
+        event_features = self._event_features(columns)
         return Plan(
             query=query,
             window_kind=kinds[type(query.window)],
@@ -195,6 +209,8 @@ class _Planner:
             ring_columns=tuple(sorted(columns.ring | self._returned())),
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
             index=self.index,
+            observed=self.observed,
+            event_features=event_features,
         )
 
     # ------------------------------------------------------------ conditions

@@ -288,6 +288,10 @@ class Plan:
         Whether partial matches that time out are an output.
     sheds
         Whether partial matches may be shed: rows in several indexes know which of them counts them.
+    event_features
+        Per variable the event columns by which the events that may be bound to it are classified; empty: of none are.
+    observed
+        Whether a record of all partial matches may be kept: rows have room for its numbers.
     key
         What its state can be cut by, or why it cannot.
     store
@@ -344,3 +348,5 @@ class Plan:
     ring_columns: tuple[int, ...]
     local_texts: tuple[tuple[str, ...], ...] = ()
     index: str = "full"
+    observed: bool = False
+    event_features: tuple[tuple[int, ...], ...] = ()

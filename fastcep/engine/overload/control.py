@@ -78,6 +78,8 @@ class Control:
         The latencies.
     listeners
         Called with the processing and event latencies (ns) of every stretch of events, as they come.
+    queries
+        Those that it controls.
     waiting
         Tells how many events wait in front of the engine at a time (ns on its clock), beside those it was given.
     """
@@ -100,7 +102,7 @@ class Control:
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
-        self._queries: list[Controlled] = []
+        self.queries: list[Controlled] = []
         self._prices = table.picoseconds()
         self._costs = np.zeros(_MOST, np.int64)
         self._arrivals: Ints | None = None
@@ -123,16 +125,20 @@ class Control:
             return {}
         self.shedder.check(query)
         options: dict[str, Any] = {"isolated": self.shedder.in_windows and isinstance(query.window, ast.ExplicitWindow)}
+        if self.shedder.observes:
+            options["observed"] = True
         if self.shedder.drops_matches:
             options["classes"] = {name: item.features for name, item in self.shedder.classes(query).items()}
+        if events := self.shedder.event_classes(query):
+            options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
     def use(self, running: Sequence[Running]) -> None:
         """Control these queries from now on; those that are controlled already go on as they are."""
         before = self._matches(), self._missed(), *self._dropped()
-        known = {query.matcher: query for query in self._queries}
-        moved = {id(query.plan): query for query in self._queries}
-        self._queries = []
+        known = {query.matcher: query for query in self.queries}
+        moved = {id(query.plan): query for query in self.queries}
+        self.queries = []
         for item in running:
             assert isinstance(item.matcher, Matcher)
             query = known.get(item.matcher)
@@ -140,10 +146,10 @@ class Control:
                 query = Controlled(item.plan, item.matcher, self.shedder)
                 if id(item.plan) in moved:  # its state has moved to another matcher
                     query.follow(moved[id(item.plan)])
-            self._queries.append(query)
+            self.queries.append(query)
         after = self._matches(), self._missed(), *self._dropped()
         self.episodes.shift(*(new - old for new, old in zip(after, before, strict=True)))
-        for number, query in enumerate(self._queries):
+        for number, query in enumerate(self.queries):
             prices = self._prices[:6].copy()
             prices[0] *= number == 0  # an event comes once, however many queries there are
             query.shedding.meter(self._costs if isinstance(self.clock, VirtualClock) else None, prices)
@@ -198,7 +204,7 @@ class Control:
         if arrivals is not None and self._first_arrival is None:
             self._first_arrival = int(arrivals[0])
         self._since += number
-        for query in self._queries:
+        for query in self.queries:
             query.given += number
         self._spent += spent
         if self._since >= self._step:
@@ -218,12 +224,12 @@ class Control:
             if demand > 0 or before > 0:
                 views = [
                     View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
-                    for query in self._queries
+                    for query in self.queries
                 ]
                 orders: Sequence[Orders] = [Orders() for _ in views]
                 if demand > 0:
                     orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
-                for query, own in zip(self._queries, orders, strict=True):
+                for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._past.append(demand)
             self._note(demand > 0, why, dropped)
@@ -247,7 +253,7 @@ class Control:
 
     def _by_window(self) -> float:
         """How many decisions are made in a window, of the longest one."""
-        return max((query.events for query in self._queries), default=0.0) / self._step
+        return max((query.events for query in self.queries), default=0.0) / self._step
 
     def _load(self, place: int, waited: float) -> Load:
         now = self.clock.now()
@@ -256,7 +262,7 @@ class Control:
             recent=self._spent / self._since,
             busy=(self._spent + self._last_cost) / self._since,
             waited=waited,
-            partial_matches=sum(query.matcher.live for query in self._queries),
+            partial_matches=sum(query.matcher.live for query in self.queries),
             events=self._since,
             shedding=self.demand > 0,
         )
@@ -271,7 +277,7 @@ class Control:
 
     def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
         kept, left, weights, taken = 0.0, 0.0, 0.0, 0
-        for query in self._queries:
+        for query in self.queries:
             taken += query.matcher.events
             kept += query.weight * query.orders.kept
             left += query.weight * query.orders.left
@@ -282,13 +288,13 @@ class Control:
             self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
 
     def _matches(self) -> int:
-        return sum(query.matcher.matches for query in self._queries)
+        return sum(query.matcher.matches for query in self.queries)
 
     def _missed(self) -> int:
-        return sum(query.given - query.matcher.events for query in self._queries)
+        return sum(query.given - query.matcher.events for query in self.queries)
 
     def _dropped(self) -> tuple[int, int]:
-        counted = [query.shedding.counted() for query in self._queries]
+        counted = [query.shedding.counted() for query in self.queries]
         events = sum(int(own["dropped_events"].sum()) for own in counted)
         return events, sum(int(own["refused"].sum() + own["dropped"].sum()) for own in counted)
 
@@ -304,7 +310,7 @@ class Control:
         self._overhead += cost
         self._last_cost = cost
         if worked:
-            live = sum(query.matcher.live for query in self._queries)
+            live = sum(query.matcher.live for query in self.queries)
             for detector, _ in self._judges:
                 detector.note_decision(live, cost)
 
@@ -314,9 +320,9 @@ class Control:
             self._since, self._spent = 0, 0.0
             return
         passed = time - (self._first_time if self._first_time is not None else time)
-        for query in self._queries:
+        for query in self.queries:
             query.events = query.window_events(self._since, passed)
-        events = min((query.events for query in self._queries), default=0.0) / _BY_WINDOW
+        events = min((query.events for query in self.queries), default=0.0) / _BY_WINDOW
         if self._spent > 0:
             events = max(events, self._least_time() / (self._spent / self._since))
         if self.memory is not None:
@@ -329,7 +335,7 @@ class Control:
         assert self.memory is not None
         if held <= limit // 2 or (self.demand == 0 and held < self._held + limit // 64):
             return held, limit
-        for query in self._queries:
+        for query in self.queries:
             own = query.matcher.limit
             query.matcher.set_limit(0)  # who holds more sweeps
             query.matcher.set_limit(own)
@@ -371,11 +377,11 @@ class Control:
             "decisions": self._decisions,
             "overhead": self._overhead,
             "dropped_events": events,
-            "dropped_in_windows": sum(query.shedding.drawn[2] for query in self._queries),
+            "dropped_in_windows": sum(query.shedding.drawn[2] for query in self.queries),
             "dropped_partial_matches": partial_matches,
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
-            "queries": {query.plan.query.name: query.metrics() for query in self._queries},
+            "queries": {query.plan.query.name: query.metrics() for query in self.queries},
         }
 
     def specs(self) -> dict[str, Any]:
@@ -387,7 +393,7 @@ class Control:
 
     def classes(self) -> list[Any]:
         """How the partial matches of each query are told apart, as JSON has it."""
-        return [query.classes() for query in self._queries]
+        return [query.classes() for query in self.queries]
 
     def state(self) -> dict[str, Any]:
         """What a snapshot has of it, as JSON has it."""
@@ -403,7 +409,7 @@ class Control:
             "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
                         self._overhead, self._last_cost, self._held, self._growth],
             "past": list(self._past),
-            "queries": [query.state() for query in self._queries],
+            "queries": [query.state() for query in self.queries],
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -424,5 +430,5 @@ class Control:
         self.episodes.resume(state["episodes"])
         (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
          self._overhead, self._last_cost, self._held, self._growth) = state["numbers"]  # fmt: skip
-        for query, own in zip(self._queries, state["queries"], strict=True):
+        for query, own in zip(self.queries, state["queries"], strict=True):
             query.restore(own)

@@ -58,25 +58,28 @@ class Controlled:
         classes = {} if shedder is None else shedder.classes(plan.query)
         self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
         self._classes = self._tables(classes)
-        self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed)
+        events = {} if shedder is None else shedder.event_classes(plan.query)
+        self._event_classes = [
+            _table(events[name]) if name in events and plan.event_features[member] else None
+            for member, name in enumerate(self._names)
+        ]
+        self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
+        if shedder is not None and shedder.observes:
+            self.shedding.observe()
 
     def _tables(self, classes: Mapping[str, Classes]) -> list[Table | None]:
         """The table of each state's classes."""
         found: list[Table | None] = []
         for state in self.plan.states:
             own = classes.get(self._names[state.member]) if state.features else None
-            if own is None:
-                found.append(None)
-                continue
-            size = np.array(own.table.shape, np.int64)
-            found.append((np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other))
+            found.append(None if own is None else _table(own))
         return found
 
     def classes(self) -> list[Any]:
         """How its partial matches are told apart, as JSON has it: those of another engine must be so, too."""
         told = [
             None if item is None else [item[0].tolist(), item[1].tolist(), xxh64_hexdigest(item[2].tobytes()), item[3]]
-            for item in self._classes
+            for item in (*self._classes, *self._event_classes)
         ]
         return told if any(told) else []
 
@@ -89,6 +92,8 @@ class Controlled:
         types = len(self.plan.type_members)
         if orders.events is not None or old.events is not None:
             shedding.drop_events(_chances(orders.events, (types,)))
+        if orders.binds is not None or old.binds is not None:
+            shedding.withhold(_chances(orders.binds, (len(self._names), shedding.event_stride)))
         if orders.windows is not None or old.windows is not None:
             shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
         if orders.births is not None or old.births is not None:
@@ -112,7 +117,10 @@ class Controlled:
         return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
 
     def metrics(self) -> dict[str, Any]:
-        """What was dropped: events by type, births and partial matches by variable and class."""
+        """What was dropped: events by type, births and partial matches by variable and class.
+
+        ``withheld``: events that were not tried for a variable, by its class; of those told apart.
+        """
         counted = self.shedding.counted()
         by_class: dict[str, dict[str, list[int]]] = {}
         for number, state in enumerate(self.plan.states):
@@ -126,6 +134,11 @@ class Controlled:
             "kept": self.orders.kept,
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
+            "withheld": {
+                name: counted["withheld"][member].tolist()
+                for member, name in enumerate(self._names)
+                if self._event_classes[member] is not None
+            },
         }
 
     def state(self) -> dict[str, Any]:
@@ -151,7 +164,12 @@ class Controlled:
 
 
 #: Orders that stand until the next ones.
-_TABLES = ("events", "windows", "births")
+_TABLES = ("events", "binds", "windows", "births")
+
+
+def _table(own: Classes) -> Table:
+    size = np.array(own.table.shape, np.int64)
+    return np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other
 
 
 def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:

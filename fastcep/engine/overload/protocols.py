@@ -29,12 +29,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Classes:
-    """How partial matches that have bound some variable last are told apart.
+    """How partial matches that have bound some variable last are told apart, or the events that may be bound to it.
 
     Attributes
     ----------
     features
-        Expressions over the variables bound so far, such as ``"a.V + b.V"``; of integers.
+        Expressions over the variables bound so far, such as ``"a.V + b.V"``, or over the event alone, such as ``"b.V"``;
+        of floats the whole part counts (rounded down).
     low
         Per feature the smallest value that the table knows.
     table
@@ -92,6 +93,11 @@ class View:
         """How many classes the state with most has."""
         return self._shedding.stride
 
+    @property
+    def event_classes(self) -> int:
+        """How many classes of events the variable with most has."""
+        return self._shedding.event_stride
+
 
 @dataclass(slots=True)
 class Orders:
@@ -101,6 +107,9 @@ class Orders:
     ----------
     events
         By type. An event is dropped for all queries that have the same chance, or for those with the larger ones.
+    binds
+        By variable and class of the event: that an event is not tried for the variable; where it is tried for none, it
+        is dropped.
     windows, bin
         By type and place in an isolated window, in steps of `bin` events.
     births
@@ -115,6 +124,7 @@ class Orders:
     """
 
     events: Floats | None = None
+    binds: Floats | None = None
     windows: Floats | None = None
     bin: int = 1
     births: Floats | None = None
@@ -140,6 +150,8 @@ class Shedder(Protocol):
         Whether it drops at decisions only, so that these must not be rare whatever they cost.
     slices
         Into how many slices of time it cuts the window.
+    observes
+        Whether a record of all partial matches is kept, see `fastcep.engine.overload.observe`; it must drop nothing.
     """
 
     name: str
@@ -148,6 +160,7 @@ class Shedder(Protocol):
     in_windows: bool = False
     often: bool = False
     slices: int = 1
+    observes: bool = False
 
     def check(self, query: ast.Query) -> None:
         """Refuse a query that it cannot shed for: `ModelError`. It takes every one."""
@@ -155,6 +168,10 @@ class Shedder(Protocol):
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
         """How partial matches are told apart, by the variable bound last. All are of one class."""
+        return {}
+
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        """How events are told apart, by the variable that they may be bound to. All are of one class."""
         return {}
 
     @abstractmethod

@@ -67,7 +67,7 @@ def test_metrics_of_an_engine_that_sheds_nothing() -> None:
         "since": None, "episodes": 0, "estimated_recall": 1.0, "demand": 0.0, "decisions": 0, "overhead": 0.0,
         "dropped_events": 0, "dropped_in_windows": 0, "dropped_partial_matches": 0,
         "queries": {"q1": {
-            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0),
+            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {},
             "partial_matches": {
                 "a": {"born": [2], "refused": [0], "dropped": [0]}, "b": {"born": [2], "refused": [0], "dropped": [0]},
             },

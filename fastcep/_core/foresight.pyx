@@ -1,0 +1,455 @@
+# cython: language_level=3
+"""What could have been dropped, if one had known what was to come: from a record of all partial matches (observe.pyx).
+
+Who knows the matches that are to be kept knows the rest: an event is needed if it is in one of them, a row if it has a
+descendant that leads to one, and no longer than until its last such child is born. Nothing else needs to be done, so that
+a set of kept matches has a cost, exactly what the engine would count. What is searched is a small loss for a large
+saving: `Foresight.order` drops, again and again, the row or the event with the least true contribution per true
+consumption, both as they are after all drops so far (hybrid, section III-B: the ratio of the covering knapsack, with
+hindsight in place of estimates).
+
+Both only ever fall. So a heap holds for each item a ratio that is at most the true one: it is renewed at once where the
+contribution falls, and made true where the item comes to the top, with all that it would save, as counted by two Fenwick
+trees over the probes: which of them are still made, and by how many rows each is met.
+
+Invariant: ``costs`` of all matches kept is what the engine counts with everything useless dropped, and the running total of
+``order`` is the sum of ``costs`` of what it has left (tests hold both).
+"""
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+import numpy as np
+
+cdef enum:
+    NONE = -1
+
+
+cdef struct Entry:
+    double ratio
+    int64_t item
+
+
+cdef struct Heap:
+    Entry* entries
+    int64_t size
+    int64_t capacity
+
+
+cdef inline bint before(const Entry* a, const Entry* b) noexcept nogil:
+    return a.ratio < b.ratio or (a.ratio == b.ratio and a.item < b.item)
+
+
+cdef int heap_push(Heap* heap, double ratio, int64_t item) noexcept nogil:
+    cdef int64_t at = heap.size, up
+    cdef Entry* grown
+    cdef Entry entry
+    if heap.size == heap.capacity:
+        grown = <Entry*>realloc(heap.entries, max(<int64_t>1024, 2 * heap.capacity) * sizeof(Entry))
+        if grown == NULL:
+            return -1
+        heap.entries = grown
+        heap.capacity = max(<int64_t>1024, 2 * heap.capacity)
+    entry.ratio, entry.item = ratio, item
+    heap.size += 1
+    while at > 0:
+        up = (at - 1) // 2
+        if not before(&entry, heap.entries + up):
+            break
+        heap.entries[at] = heap.entries[up]
+        at = up
+    heap.entries[at] = entry
+    return 0
+
+
+cdef Entry heap_pop(Heap* heap) noexcept nogil:
+    cdef Entry top = heap.entries[0], last
+    cdef int64_t at = 0, down
+    heap.size -= 1
+    last = heap.entries[heap.size]
+    while True:
+        down = 2 * at + 1
+        if down >= heap.size:
+            break
+        if down + 1 < heap.size and before(heap.entries + down + 1, heap.entries + down):
+            down += 1
+        if not before(heap.entries + down, &last):
+            break
+        heap.entries[at] = heap.entries[down]
+        at = down
+    heap.entries[at] = last
+    return top
+
+
+cdef inline void add(int64_t[::1] tree, int64_t at, int64_t value) noexcept nogil:
+    """Add to item ``at`` of a Fenwick tree."""
+    at += 1
+    while at < tree.shape[0]:
+        tree[at] += value
+        at += at & -at
+
+
+cdef inline int64_t below(int64_t[::1] tree, int64_t end) noexcept nogil:
+    """The sum of the items before ``end``."""
+    cdef int64_t total = 0
+    while end > 0:
+        total += tree[end]
+        end -= end & -end
+    return total
+
+
+cdef void summed(int64_t[::1] tree) noexcept nogil:
+    """Make a Fenwick tree of its items, which stand one place behind their own."""
+    cdef int64_t i, up
+    for i in range(1, tree.shape[0]):
+        up = i + (i & -i)
+        if up < tree.shape[0]:
+            tree[up] += tree[i]
+
+
+cdef class Foresight:
+    """A record with hindsight.
+
+    Parameters
+    ----------
+    parents, events
+        Per record its parent (-1: none) and its event, both ascending with it.
+    matched
+        Per record whether it is a match: uint8.
+    first_place, place_from, place_until
+        Where rows stand: those of record r are ``first_place[r]`` to ``first_place[r + 1]``, and one is met by the probes
+        from ``place_from`` on; those of its bucket end at ``place_until``.
+    probed
+        The event of each probe; probes of a bucket stand together, ascending.
+    first_probe, probes_of
+        Those of event e are ``probes_of[first_probe[e]:first_probe[e + 1]]``.
+    prices
+        Picoseconds per event, relevant event, partial match visited, created, refused, and match.
+    """
+    cdef const int64_t[::1] parents, events, first_place, place_from, place_until, probed, first_probe, probes_of
+    cdef const uint8_t[::1] matched
+    cdef int64_t[::1] prices
+    cdef int64_t[::1] first_child, children      # of each record its children, ascending; of -1 at the end
+    cdef int64_t[::1] first_record               # of each event its records
+    cdef int64_t[::1] place_to                   # where a row is not met any more
+    cdef int64_t[::1] last_child                 # per record the last child that is needed, as a place in ``children``; -1: none
+    cdef int64_t[::1] needed, in_matches         # kept matches by record, itself included, and by event
+    cdef uint8_t[::1] kept                       # per record: it is a match that is kept
+    cdef int64_t[::1] made                       # Fenwick: probes that are made
+    cdef int64_t[::1] met                        # Fenwick: differences of how many rows they meet
+    cdef double[::1] worth                       # per item the consumption by which its ratio was computed last
+    cdef int64_t[::1] stack
+    cdef Heap heap
+    cdef int64_t total, left, step, n_records, n_events
+    cdef int64_t[::1] lost
+    cdef bint ordering, failed
+
+    def __cinit__(self):
+        self.heap.entries = NULL
+        self.heap.size = self.heap.capacity = 0
+
+    def __dealloc__(self):
+        free(self.heap.entries)
+
+    def __init__(self, parents, events, matched, first_place, place_from, place_until, probed, first_probe, probes_of,
+                 prices):
+        self.parents, self.events, self.matched = parents, events, matched
+        self.first_place, self.place_from, self.place_until = first_place, place_from, place_until
+        self.probed, self.first_probe, self.probes_of = probed, first_probe, probes_of
+        self.prices = np.ascontiguousarray(prices, np.int64)
+        self.n_records, self.n_events = len(parents), len(first_probe) - 1
+        order = np.argsort(parents, kind="stable")
+        bounds = np.searchsorted(np.asarray(parents)[order], np.arange(-1, self.n_records + 1))
+        self.children = order
+        self.first_child = bounds[1:].copy()     # those of record r; the roots stand before
+        self.first_record = np.searchsorted(events, np.arange(self.n_events + 1)).astype(np.int64)
+        self.stack = np.empty(self.n_records + 1, np.int64)
+        self.ordering = False
+
+    # ------------------------------------------------------------------ what a set of kept matches needs
+
+    cdef void _begin(self, const uint8_t[::1] kept) noexcept:
+        """Find what is needed for the kept matches, and what it costs."""
+        cdef int64_t r, p, c, e, i
+        cdef int64_t n = self.n_records, events = self.n_events, probes = self.probed.shape[0]
+        self.needed, self.in_matches = np.zeros(n, np.int64), np.zeros(events, np.int64)
+        self.last_child, self.place_to = np.full(n, NONE, np.int64), np.asarray(self.place_from).copy()
+        self.kept = np.asarray(kept).copy()
+        self.made, self.met = np.zeros(probes + 1, np.int64), np.zeros(probes + 2, np.int64)
+        self.left = 0
+        with nogil:
+            for r in range(self.n_records - 1, -1, -1):
+                self.needed[r] += self.kept[r]
+                self.left += self.kept[r]
+                if self.needed[r] == 0:
+                    continue
+                self.in_matches[self.events[r]] += self.needed[r]
+                if self.parents[r] >= 0:
+                    self.needed[self.parents[r]] += self.needed[r]
+            for r in range(self.n_records):
+                for c in range(self.first_child[r + 1] - 1, self.first_child[r] - 1, -1):
+                    if self.needed[self.children[c]] > 0:
+                        self.last_child[r] = c
+                        break
+                if self.last_child[r] == NONE:
+                    continue
+                for p in range(self.first_place[r], self.first_place[r + 1]):
+                    self.place_to[p] = self._behind(p, self.events[self.children[self.last_child[r]]])
+                    self.met[self.place_from[p] + 1] += 1
+                    self.met[self.place_to[p] + 1] -= 1
+            for i in range(self.probed.shape[0]):
+                self.made[i + 1] = self.in_matches[self.probed[i]] > 0
+            summed(self.made)
+            summed(self.met)
+            self.total = self._spent(NULL)
+
+    cdef int64_t _behind(self, int64_t place, int64_t event) noexcept nogil:
+        """The first probe of the place's bucket behind an event."""
+        cdef int64_t low = self.place_from[place], high = self.place_until[place], middle
+        while low < high:
+            middle = low + (high - low) // 2
+            if self.probed[middle] <= event:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef inline bint _is_row(self, int64_t r) noexcept nogil:
+        """Whether the record is kept as a row."""
+        return self.last_child[r] != NONE and self.first_place[r] < self.first_place[r + 1]
+
+    cdef int64_t _visits(self, int64_t r) noexcept nogil:
+        """How often the rows of a record are met."""
+        cdef int64_t p, count = 0
+        for p in range(self.first_place[r], self.first_place[r + 1]):
+            if self.place_to[p] > self.place_from[p]:
+                count += below(self.made, self.place_to[p]) - below(self.made, self.place_from[p])
+        return count
+
+    cdef int64_t _meets(self, int64_t e) noexcept nogil:
+        """How many rows the probes of an event meet."""
+        cdef int64_t i, count = 0
+        for i in range(self.first_probe[e], self.first_probe[e + 1]):
+            count += below(self.met, self.probes_of[i] + 1)
+        return count
+
+    cdef int64_t _spent(self, int64_t* costs) noexcept nogil:
+        """What everything costs, without births that are refused; with them by event, if ``costs`` are asked for."""
+        cdef int64_t e, r, cost, total = 0
+        for e in range(self.n_events):
+            cost = self.prices[0]
+            if self.in_matches[e] > 0:
+                cost += self.prices[1] + self.prices[2] * self._meets(e)
+                for r in range(self.first_record[e], self.first_record[e + 1]):
+                    cost += self.prices[5] * self.kept[r]
+                    if self._is_row(r):
+                        cost += self.prices[3]
+                    elif costs != NULL and self._refused(r):
+                        cost += self.prices[4]
+            if costs != NULL:
+                costs[e] = cost
+            total += cost
+        return total
+
+    cdef bint _refused(self, int64_t r) noexcept nogil:
+        """Whether a record that is not kept as a row comes up nevertheless: its parent is there when its event comes."""
+        cdef int64_t parent = self.parents[r]
+        if self.first_place[r] == self.first_place[r + 1]:
+            return False
+        return parent < 0 or (
+            self._is_row(parent) and self.events[self.children[self.last_child[parent]]] >= self.events[r])
+
+    def costs(self, const uint8_t[::1] kept not None):
+        """What each event costs, int64[events] in picoseconds, if these matches are kept (uint8 per record)."""
+        cdef int64_t[::1] found = np.zeros(self.n_events, np.int64)
+        self._begin(kept)
+        if self.n_events:
+            with nogil:
+                self._spent(&found[0])
+        return np.asarray(found)
+
+    # ------------------------------------------------------------------ what is worth least
+
+    def order(self):
+        """Drop everything, the least worth first.
+
+        Returns
+        -------
+        lost, totals, left
+            Per record the step at which it is lost as a match (0: never, as it is none), and before each step, the
+            first of which only drops what leads to no match, what all costs (births that are refused left out), in
+            picoseconds, and how many matches are left.
+        """
+        cdef int64_t r, e, item, most = int(np.asarray(self.matched, np.int64).sum())
+        cdef int64_t[::1] totals = np.zeros(most + 2, np.int64), left = np.zeros(most + 2, np.int64)
+        cdef double ratio
+        cdef Entry entry
+        self._begin(self.matched)
+        self.worth = np.zeros(self.n_records + self.n_events)
+        self.lost = np.zeros(self.n_records, np.int64)
+        self.heap.size = 0
+        self.failed = False
+        self.step = 1
+        with nogil:
+            self._weigh_all()
+            self.ordering = True
+            totals[0], left[0] = self.total, self.left
+            while self.left > 0 and self.heap.size > 0 and not self.failed:
+                entry = heap_pop(&self.heap)
+                item = entry.item
+                if self._contribution(item) == 0:
+                    continue
+                ratio = self._weigh(item)
+                if self.heap.size > 0 and ratio > self.heap.entries[0].ratio:
+                    self._push(ratio, item)
+                    continue
+                if item < self.n_records:
+                    self._lose_under(item, False)
+                else:
+                    for r in range(self.first_record[item - self.n_records], self.first_record[item - self.n_records + 1]):
+                        self._lose_under(r, True)
+                totals[self.step], left[self.step] = self.total, self.left
+                self.step += 1
+            self.ordering = False
+        if self.failed:
+            raise MemoryError("no memory to order what could be dropped")
+        return np.asarray(self.lost), np.asarray(totals)[:self.step].copy(), np.asarray(left)[:self.step].copy()
+
+    cdef void _push(self, double ratio, int64_t item) noexcept nogil:
+        if heap_push(&self.heap, ratio, item) < 0:
+            self.failed = True
+
+    cdef void _weigh_all(self) noexcept nogil:
+        """What every item consumes; children come before their parents."""
+        cdef int64_t r, e, c, child, item
+        cdef double cost
+        for r in range(self.n_records - 1, -1, -1):
+            if not self._is_row(r):
+                continue
+            cost = self.prices[3] + <double>self.prices[2] * self._visits(r)
+            for c in range(self.first_child[r], self.last_child[r] + 1):
+                child = self.children[c]
+                cost += self.worth[child] + self.prices[5] * self.kept[child]
+            self.worth[r] = cost
+            self._push(self._contribution(r) / max(cost, 1.0), r)
+        for e in range(self.n_events):
+            if self.in_matches[e] == 0:
+                continue
+            item = self.n_records + e
+            cost = self.prices[1] + <double>self.prices[2] * self._meets(e)
+            for r in range(self.first_record[e], self.first_record[e + 1]):
+                if self.needed[r] > 0:
+                    cost += self.worth[r] + self.prices[5] * self.kept[r]
+            self.worth[item] = cost
+            self._push(self.in_matches[e] / max(cost, 1.0), item)
+
+    cdef inline int64_t _contribution(self, int64_t item) noexcept nogil:
+        """How many matches are lost with the item: a row, or an event."""
+        if item >= self.n_records:
+            return self.in_matches[item - self.n_records]
+        return self.needed[item] - self.kept[item] if self._is_row(item) else 0
+
+    cdef double _weigh(self, int64_t item) noexcept nogil:
+        """The item's ratio, by all that it consumes now."""
+        cdef int64_t r, e
+        cdef double cost
+        if item < self.n_records:
+            cost = self._consumption(item)
+        else:
+            e = item - self.n_records
+            cost = self.prices[1] + <double>self.prices[2] * self._meets(e)
+            for r in range(self.first_record[e], self.first_record[e + 1]):
+                if self.needed[r] > 0:
+                    cost += self.prices[5] * self.kept[r] + self._consumption(r)
+        self.worth[item] = cost
+        return self._contribution(item) / max(cost, 1.0)
+
+    cdef double _consumption(self, int64_t r) noexcept nogil:
+        """What a row and all that comes of it cost."""
+        cdef double cost = 0
+        cdef int64_t depth = 0, c, child, record
+        self.stack[0] = r
+        while depth >= 0:
+            record = self.stack[depth]
+            depth -= 1
+            if not self._is_row(record):
+                continue
+            cost += self.prices[3] + <double>self.prices[2] * self._visits(record)
+            for c in range(self.first_child[record], self.last_child[record] + 1):
+                child = self.children[c]
+                if self.needed[child] > 0:
+                    cost += self.prices[5] * self.kept[child]
+                    depth += 1
+                    self.stack[depth] = child
+        return cost
+
+    # ------------------------------------------------------------------ to lose matches
+
+    cdef void _lose_under(self, int64_t r, bint itself) noexcept nogil:
+        """Lose all kept matches that come of a record."""
+        cdef int64_t depth = 0, c, record, child
+        if self.needed[r] == 0:
+            return
+        if itself and self.kept[r]:
+            self._lose(r)
+        self.stack[0] = r
+        while depth >= 0:
+            record = self.stack[depth]
+            depth -= 1
+            for c in range(self.first_child[record], self.first_child[record + 1]):
+                child = self.children[c]
+                if self.needed[child] == 0:
+                    continue
+                if self.kept[child]:
+                    self._lose(child)
+                if self.needed[child] > 0:
+                    depth += 1
+                    self.stack[depth] = child
+
+    cdef void _lose(self, int64_t match) noexcept nogil:
+        """Lose a match, and with it all that was needed for nothing else."""
+        cdef int64_t r = match, e, parent
+        self.kept[match] = 0
+        self.lost[match] = self.step
+        self.left -= 1
+        self.total -= self.prices[5]
+        while r >= 0:
+            e, parent = self.events[r], self.parents[r]
+            self.needed[r] -= 1
+            self.in_matches[e] -= 1
+            if self.in_matches[e] == 0:
+                self._drop_event(e)
+            elif self.ordering:
+                self._push(self.in_matches[e] / max(self.worth[self.n_records + e], 1.0), self.n_records + e)
+            if parent >= 0 and self.needed[r] == 0:
+                self._shorten(parent)
+            if r != match and self.ordering and self._contribution(r) > 0:
+                self._push(self._contribution(r) / max(self.worth[r], 1.0), r)
+            r = parent
+
+    cdef void _drop_event(self, int64_t e) noexcept nogil:
+        """Nothing needs the event: it does not look any more."""
+        cdef int64_t i
+        self.total -= self.prices[1] + self.prices[2] * self._meets(e)
+        for i in range(self.first_probe[e], self.first_probe[e + 1]):
+            add(self.made, self.probes_of[i], -1)
+
+    cdef void _shorten(self, int64_t r) noexcept nogil:
+        """A child of a row is not needed any more: the row only until the last one that is."""
+        cdef int64_t c = self.last_child[r], p, end
+        while c >= self.first_child[r] and self.needed[self.children[c]] == 0:
+            c -= 1
+        if c == self.last_child[r]:
+            return
+        if c < self.first_child[r]:
+            c = NONE
+            if self.first_place[r] < self.first_place[r + 1]:
+                self.total -= self.prices[3]
+        for p in range(self.first_place[r], self.first_place[r + 1]):
+            end = self.place_from[p] if c == NONE else self._behind(p, self.events[self.children[c]])
+            if end < self.place_to[p]:
+                self.total -= self.prices[2] * (below(self.made, self.place_to[p]) - below(self.made, end))
+                add(self.met, self.place_to[p], 1)
+                add(self.met, end, -1)
+                self.place_to[p] = end
+        self.last_child[r] = c

@@ -1,0 +1,27 @@
+# What becomes of partial matches, as a record. See observe.pyx.
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.observed cimport RECORD_AT, Observed
+from fastcep._core.shed cimport mixed
+from fastcep._core.store cimport Bucket
+from fastcep._core.tables cimport Edge
+
+
+cdef void observe_init(Observed* observed) noexcept nogil
+cdef void observe_free(Observed* observed) noexcept nogil
+cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n) noexcept nogil
+cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil
+cdef void note_places(Core* core, int index, int words, int n) noexcept nogil
+cdef void note_probe(Core* core, int index, Bucket* bucket, int visited) noexcept nogil
+cdef void note_matches(Core* core, const int64_t* words, int64_t n) noexcept nogil
+
+
+cdef inline int64_t named(int64_t name, int64_t word) noexcept nogil:
+    """The name with one more word of the key."""
+    return <int64_t>(mixed(<uint64_t>name) * 31 + mixed(<uint64_t>word + 0x9E3779B97F4A7C15ULL))
+
+
+cdef inline int64_t bucket_name(const Core* core, int index) noexcept nogil:
+    """The name of an index's bucket without its key; of the window's, if it is isolated."""
+    return named(index, core.window_id if core.is_isolated else 0)

@@ -1,0 +1,123 @@
+# cython: language_level=3
+"""A record of what becomes of partial matches: for those who want to know afterwards what each was good for.
+
+Every child that an event makes gets a *record*, numbered from 0 as they come: of which record it is the child, of which
+event, in which state. Children that are stored become partial matches, those that are reported matches, and some are
+both or neither. A row carries the number of its record beside its class. Noted are
+
+* the *places* of the rows: the buckets in which they stand, by a name that is hashed from index and key (so that it
+  stays the same when the bucket goes and comes again);
+* the *probes*: the looks into a bucket, with the event that looked and the live rows that it found.
+
+So the whole history can be told from these lists. Children come after their parents, so that what is summed up over
+descendants (the contribution and the consumption of a partial match; hybrid, section III-B) takes one pass from the end.
+A row that was there before the event is visited by a probe of its bucket as long as its window stands.
+
+Invariant: the live rows of all probes are the rows visited, the places of the first index of each record the rows created,
+and the matches as many as were reported, and in their order (without policies).
+"""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from fastcep._core.core cimport Core
+from fastcep._core.memory cimport unlimited
+from fastcep._core.observed cimport RECORD_AT, Observed
+from fastcep._core.store cimport Bucket, key_of
+from fastcep._core.tables cimport Edge
+from fastcep._core.vectors cimport Vec, push, vec_free
+
+
+cdef void observe_init(Observed* observed) noexcept nogil:
+    """Begin a record."""
+    cdef Vec* lists[9]
+    cdef int i
+    unlimited(&observed.budget)
+    _lists(observed, lists)
+    for i in range(9):
+        lists[i].budget = &observed.budget
+    observed.on = True
+
+
+cdef void observe_free(Observed* observed) noexcept nogil:
+    """Forget it."""
+    cdef Vec* lists[9]
+    cdef int i
+    if observed.parents.budget == NULL:  # there was none
+        return
+    _lists(observed, lists)
+    for i in range(9):
+        vec_free(lists[i])
+    observed.on = False
+
+
+cdef inline void _lists(Observed* observed, Vec** lists) noexcept nogil:
+    lists[0], lists[1], lists[2] = &observed.parents, &observed.events, &observed.states
+    lists[3], lists[4] = &observed.placed, &observed.places
+    lists[5], lists[6], lists[7] = &observed.probes, &observed.probed, &observed.visited
+    lists[8] = &observed.matches
+
+
+cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n) noexcept nogil:
+    """Make a record of the child of each of the rows (as for ``screen``), and put its number beside the class."""
+    cdef Observed* observed = &core.observed
+    cdef int64_t* words = core.shed.classes
+    cdef const int64_t* from_ = NULL
+    cdef int64_t parent = -1
+    cdef int i, fixed = 0
+    if bucket != NULL:
+        fixed = core.states[edge.source].fixed
+        from_ = bucket.data + <int64_t>first * fixed + core.states[edge.source].classed
+    for i in range(n):
+        if bucket != NULL:
+            parent = from_[rows[i] * fixed] >> RECORD_AT
+        words[i] |= observed.parents.size << RECORD_AT
+        if (push(&observed.parents, parent) < 0 or push(&observed.events, core.event_position) < 0
+                or push(&observed.states, edge.target) < 0):
+            core.failed = True
+            return
+
+
+cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil:
+    """Note that the child with this class word stands in the bucket of a key."""
+    cdef int64_t name = bucket_name(core, index)
+    cdef int w
+    for w in range(words):
+        name = named(name, key[w])
+    if push(&core.observed.placed, word >> RECORD_AT) < 0 or push(&core.observed.places, name) < 0:
+        core.failed = True
+
+
+cdef void note_places(Core* core, int index, int words, int n) noexcept nogil:
+    """Note where the ``n`` children stand whose keys are in ``core.words``; with a null in it, nowhere."""
+    cdef int64_t name
+    cdef int64_t j
+    cdef int w
+    for j in range(n):
+        name = bucket_name(core, index)
+        for w in range(words):
+            if core.words[w].null != NULL and core.words[w].null[j * core.words[w].null_step]:
+                break
+            name = named(name, core.words[w].data[j * core.words[w].step])
+        else:
+            if (push(&core.observed.placed, core.shed.classes[j] >> RECORD_AT) < 0
+                    or push(&core.observed.places, name) < 0):
+                core.failed = True
+
+
+cdef void note_probe(Core* core, int index, Bucket* bucket, int visited) noexcept nogil:
+    """Note that the event has found so many live rows in a bucket."""
+    cdef const int64_t* key = key_of(bucket)
+    cdef int64_t name = bucket_name(core, index)
+    cdef int w
+    for w in range(core.indexes[index].words):
+        name = named(name, key[w])
+    if (push(&core.observed.probes, name) < 0 or push(&core.observed.probed, core.event_position) < 0
+            or push(&core.observed.visited, visited) < 0):
+        core.failed = True
+
+
+cdef void note_matches(Core* core, const int64_t* words, int64_t n) noexcept nogil:
+    """Note that the children with these class words are matches."""
+    cdef int64_t j
+    for j in range(n):
+        if push(&core.observed.matches, words[j] >> RECORD_AT) < 0:
+            core.failed = True

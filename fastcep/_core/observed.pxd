@@ -1,0 +1,20 @@
+# A record of all partial matches: where they came from, where they were stored and looked at. See observe.pyx.
+from fastcep._core.memory cimport Budget
+from fastcep._core.vectors cimport Vec
+
+cdef enum:
+    RECORD_AT = 16           # a row's class word holds the number of its record above its class and mark
+
+
+cdef struct Observed:
+    bint on
+    Budget budget
+    Vec parents              # per record: that of the partial match that it extends, or -1,
+    Vec events               # the position of the event that it binds last,
+    Vec states               # and the state that it is in
+    Vec placed               # per row of an index: its record,
+    Vec places               # and the name of its bucket
+    Vec probes               # per look into a bucket that holds live rows: the name of the bucket,
+    Vec probed               # the position of the event,
+    Vec visited              # and how many live rows there were
+    Vec matches              # per match its record

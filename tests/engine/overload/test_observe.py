@@ -1,0 +1,121 @@
+"""The record of all partial matches is the truth: it adds up to what the engine counts, and tells every match."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import harness
+import numpy as np
+import pytest
+import store_strategies
+import strategies
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from moving import quiet
+from policy_strategies import is_planned
+from shed_runs import Q1, query
+from strategies import Case
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.engine.overload.observe import Observation, observe
+from fastcep.plan import INDEXES
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
+
+
+def is_told(query: ast.Query) -> bool:
+    """Whether matches are told in the order of the output: none waits, is chosen, or comes once per window."""
+    return (
+        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and not isinstance(query.pattern, ast.Periodic)
+        and query.select == "each" and query.consume == "zero" and query.limit is None
+        and not isinstance(query.window, ast.ExplicitWindow)
+    )  # fmt: skip
+
+
+def chain(record: Observation, number: int) -> list[int]:
+    """The positions of the events of a record, oldest first."""
+    found = []
+    while number >= 0:
+        found.append(int(record.events[number]))
+        assert record.parents[number] < number
+        number = int(record.parents[number])
+    return found[::-1]
+
+
+def spent(record: Observation, events: int) -> Any:
+    """What each event cost, by the record, but what is the same for all."""
+    costs = np.zeros(events)
+    np.add.at(costs, record.probed, TABLE.visited * record.visited)
+    stored = np.unique(record.placed)
+    np.add.at(costs, record.events[stored], TABLE.created)
+    np.add.at(costs, record.events[record.matches], TABLE.match)
+    return costs
+
+
+@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+def test_the_record_adds_up(case: Case, index: str) -> None:
+    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    batch = next(iter(harness.batches(case.query.schema, case.events)))
+    found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
+    (record,) = found.records
+    assert record.plan.index == index
+    plain = quiet(fc.Engine, case.query, index=index, store="rows")
+    matches = plain.process(batch).to_arrow()
+    metrics = plain.metrics()
+    event("matches" if len(matches) else "none")
+    assert found.matches.drop_columns(["query"]).equals(matches.drop_columns(["query"]))
+    assert (record.visited.sum(), len(np.unique(record.placed))) == (metrics["rows_visited"], metrics["rows_created"])
+    assert len(record.matches) == len(matches)
+    rest = found.costs - spent(record, len(found.costs))
+    assert set(np.unique(rest)) <= {TABLE.event, TABLE.event + TABLE.relevant}
+    names = [leaf.name for leaf in leaves_of(case.query.pattern)]
+    columns = [matches[name].to_pylist() for name in names]
+    places = case.query.schema.sequence is None
+    for number, bound in zip(record.matches.tolist(), zip(*columns, strict=True), strict=True):
+        flat = [x for cell in bound for x in (cell if isinstance(cell, list) else [cell]) if x is not None]
+        assert len(flat) == len(chain(record, number)) and (not places or sorted(flat) == chain(record, number))
+
+
+@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+def test_rows_are_met_by_the_probes_of_their_bucket(case: Case, index: str) -> None:
+    """A row is met by every later probe of its bucket while its window stands: so the places tell what a probe found."""
+    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    assume(isinstance(case.query.window, ast.CountWindow | ast.Unbounded) and case.query.strategy == "skip_till_any")
+    batch = next(iter(harness.batches(case.query.schema, case.events)))
+    (record,) = quiet(observe, case.query, batch, index=index).records
+    first = [chain(record, number)[0] for number in range(len(record.parents))]
+    span = case.query.window.events if isinstance(case.query.window, ast.CountWindow) else 1 << 60
+    rows = list(zip(record.placed.tolist(), record.places.tolist(), strict=True))
+    for name, at, visited in zip(record.probes.tolist(), record.probed.tolist(), record.visited.tolist(), strict=True):
+        alive = [row for row, place in rows if place == name and record.events[row] < at < first[row] + span]
+        assert len(alive) == visited
+
+
+def test_what_q1_is_made_of() -> None:
+    events = ds1(events=2_000, seed=3)
+    found = observe(query(), events, index="key")
+    (record,) = found.records
+    assert [record.plan.states[state].member for state in np.unique(record.states)] == [0, 1, 2]
+    kinds = np.array(events["type"].to_pylist())[record.events]
+    assert [set(kinds[record.states == state]) for state in range(3)] == [{"A"}, {"B"}, {"C"}]
+    assert (np.diff(record.events) >= 0).all()
+
+
+def test_several_queries() -> None:
+    found = observe([query(), query(Q1.replace("2ms", "1ms"), "short")], ds1(events=2_000, seed=3))
+    assert [len(record.matches) for record in found.records] == [
+        found.matches["query"].to_pylist().count(name) for name in ("q1", "short")
+    ]
+
+
+def test_a_plan_must_be_made_for_it() -> None:
+    from fastcep._core.shedding import Shedding
+
+    engine = fc.Engine(query(), latency_bound="1s", shedder=fc.shedding.RandomMatches())
+    shedding: Shedding = engine._queries.control.queries[0].shedding
+    with pytest.raises(ValueError, match="not made to be observed"):
+        shedding.observe()
