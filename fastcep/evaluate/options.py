@@ -35,9 +35,10 @@ def setting_of(
     statistic = _choice("statistic", statistic, tuple(STATISTICS))
     clock = _choice("clock", clock, tuple(_REPEATS))
     index = _choice("index", index, _INDEXES)
-    if (latency_bound is None) == (mode == "rates"):
-        mend = "give latency_bound='…', which is to hold" if mode == "rates" else f"leave it out, {mode} say it"
-        raise ValidationError(f"latency_bound={latency_bound!r} with {mode}: {mend}")
+    if mode == "rates" and latency_bound is None:
+        raise ValidationError("rates need latency_bound='…': the event latency, queueing included, that is to hold")
+    if mode != "rates" and latency_bound is not None:
+        raise ValidationError(f"latency_bound={latency_bound!r} is for rates; with {mode} leave it out")
     if mode == "demands" and detector is not None:
         raise ValidationError(f"detector={detector!r} with demands: these are not detected; leave it out")
     if isinstance(skip, bool) or not isinstance(skip, int | float) or not 0 <= skip < 1:
@@ -90,7 +91,10 @@ def _detectors(detector: Any) -> tuple[Detector, ...]:
     if detector is None:
         return ()
     given = detector if isinstance(detector, list | tuple) else (detector,)
-    found = tuple(detector_by_name(item) if isinstance(item, str) else item for item in given)
+    try:
+        found = tuple(detector_by_name(item) if isinstance(item, str) else item for item in given)
+    except ValidationError as error:
+        raise ValidationError(f"detector: {error}") from None
     if not found or any(isinstance(item, type) or not hasattr(item, "read") for item in found):
         raise ValidationError(
             f"detector={detector!r}: expected a spelling such as 'latency', a detector, or a list of some"

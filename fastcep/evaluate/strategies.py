@@ -148,7 +148,10 @@ def _spelled(spelling: str, model: str | None) -> Strategy:
     if kind is not None and hasattr(kind, "fit"):
         return Strategy(spelling, _label(kind), fits=cast(Fits, kind))
     named = Named(spelling)
-    named(0)  # so that a wrong name is told now
+    try:
+        named(0)
+    except ValidationError as error:
+        raise ValidationError(f"shedders: {error}") from None
     assert kind is not None
     return Strategy(spelling, _label(kind), makes=named)
 

@@ -85,4 +85,4 @@ def _check_order(batch: EventBatch, name: str) -> None:
     try:
         check_order(batch, None, None, name, 0)
     except OrderError as error:
-        raise OrderError(error.what, "sort the events by time") from None
+        raise OrderError(error.what, "sort the events by time first") from None
