@@ -27,6 +27,7 @@ from fastcep.errors import (
     SnapshotError,
     ValidationError,
 )
+from fastcep.evaluate import evaluate as evaluate
 from fastcep.events import EventBatch, Schema
 from fastcep.query import (
     Document,
@@ -81,6 +82,7 @@ __all__ = [
     "any_of",
     "any_type",
     "aperiodic",
+    "evaluate",
     "every",
     "function",
     "functions",

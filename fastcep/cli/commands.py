@@ -239,6 +239,79 @@ def demo(
 
 @app.command()
 @_exit_codes()
+def evaluate(
+    file: QueryFile,
+    source: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
+    ],
+    shedders: Annotated[str, typer.Option(metavar="NAMES", help="What is judged, such as ri,si,rs.")],
+    bounds: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Shares of the latency without shedding, or times: 90%,500us.")
+    ] = None,
+    rates: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Shares of what is possible, or events/s; with --latency-bound.")
+    ] = None,
+    demands: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Shares of the work to save, without a bound: 10%,50%.")
+    ] = None,
+    latency_bound: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="With --rates: what is held, queueing included.")
+    ] = None,
+    statistic: Annotated[str, typer.Option(metavar="mean|p95|p99", help="What --bounds are on.")] = "mean",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Run with so many seeds: 0, 1, …")] = 1,
+    clock: Annotated[str, typer.Option(metavar="virtual|wall", help="On which latencies are measured.")] = "virtual",
+    cost_table: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
+    ] = "measured",
+    index: Annotated[
+        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
+    ] = "full",
+    detector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tells when it is too much; the shedder's usual one.")
+    ] = None,
+    history: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Events that models are fitted on; half of the input.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A fitted model.")] = None,
+    skip: Annotated[float, typer.Option(metavar="SHARE", help="Of the events, not judged at the beginning.")] = 0.02,
+    repeats: Annotated[
+        int | None, typer.Option(metavar="N", help="With --clock wall: how often each run is made; 3.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that share the runs.")] = 1,
+    json: Json = False,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there, as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there as a page with plots.")] = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    query: QueryName = None,
+    functions: Functions = None,
+) -> None:
+    """Judge shedders: run the queries with each of them, and compare with what there is to be found."""
+    _load(functions)
+    from fastcep.cli.evaluate import EvaluationOptions
+    from fastcep.cli.evaluate import evaluate as carry_out
+    from fastcep.cli.inputs import InputOptions
+
+    options = EvaluationOptions(
+        shedders, bounds, rates, demands, latency_bound, statistic, seeds, clock, cost_table, index, detector,
+        history or (), model, skip, repeats,
+    )  # fmt: skip
+    inputs = InputOptions(format, delimiter, encoding, sort)
+    sound = carry_out(
+        file, source, options, inputs=inputs, name=query, functions=functions, jobs=jobs, json=json, output=output,
+        page=html,
+    )  # fmt: skip
+    if not sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+@_exit_codes()
 def calibrate(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the cost table there, as JSON; it takes the file's name.")

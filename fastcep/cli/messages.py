@@ -12,7 +12,8 @@ __all__ = ["in_options"]
 _NAMES = (
     "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock|index"
 )
-_OPTION = re.compile(rf"({_NAMES})\b")  # what a message about one begins with
+_OF_EVALUATE = "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats"
+_OPTION = re.compile(rf"({_NAMES})\b|({_OF_EVALUATE})(?=[=:])")  # what a message about one begins with
 _GIVEN = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # what a message about another one says to give
 
 #: What messages about overload say of Python, and what they say here.
@@ -20,6 +21,7 @@ _REWORDED = (
     (re.compile(r"^unknown (shedder|detector) "), r"--\1: unknown name "),
     (re.compile(r"^(shedder 'classes' needs .*)$"), r"\1, which Python has: fc.shedding.FixedClasses"),
     (re.compile(r"^a detector without a shedder"), "--detector without --shedder"),
+    (re.compile(r"of bounds, rates, demands: give"), "of --bounds, --rates, --demands: give"),
     (re.compile(r"^cost table "), "--cost-table "),
     (re.compile(r"^(clock=.*), or a function that gives nanoseconds$"), r"\1"),
     (re.compile(r"such as fc\.shedding\.RandomMatches\(\)$"), "such as --shedder rs"),

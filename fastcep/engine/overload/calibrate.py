@@ -31,7 +31,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.query import parse
 
-__all__ = ["COUNTERS", "WORKLOADS", "Calibration", "Timed", "calibrate", "fit", "measure", "workload_stream"]
+__all__ = ["COUNTERS", "WORKLOADS", "Calibration", "Timed", "calibrate", "fit", "machine", "measure", "workload_stream"]
 
 #: Operations that are measured, and what counts them in `Engine.metrics`.
 COUNTERS = {
@@ -218,9 +218,14 @@ def _warm(engine: Engine) -> None:
         )
 
 
+def machine() -> dict[str, Any]:
+    """What this runs on: ``cpu`` and ``cores``."""
+    return {"cpu": _processor(), "cores": os.cpu_count()}
+
+
 def _about(found: Calibration) -> dict[str, Any]:
     return {
-        "machine": {"cpu": _processor(), "cores": os.cpu_count()},
+        "machine": machine(),
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in ("fastcep", "numpy", "numba", "pyarrow")},
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

@@ -1,0 +1,133 @@
+"""An evaluation as one JSON-able object, from which tables and pages are made; its keys are in docs/evaluation.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from fastcep.evaluate.outcome import Outcome
+from fastcep.evaluate.rows import row_of, wins_of
+from fastcep.evaluate.setting import STORE
+from fastcep.evaluate.trial import Cell, Trial
+from fastcep.query import ast, to_text
+from fastcep.query.patterns import leaves_of, sub_patterns
+
+__all__ = ["FORMAT", "document_of", "is_monotonic"]
+
+#: Of the object; it changes when a reader would misunderstand it.
+FORMAT = 1
+
+
+def document_of(
+    trial: Trial,
+    cells: Sequence[Cell],
+    outcomes: Sequence[Outcome],
+    *,
+    source: str | None,
+    fitted_on: int,
+    maximum_rate: float | None,
+    machine: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Put all together.
+
+    Parameters
+    ----------
+    trial
+        What was judged.
+    cells, outcomes
+        The runs, in order, and what came out of each.
+    source
+        Name of the stream.
+    fitted_on
+        How many events models have been fitted on.
+    maximum_rate
+        What rates are relative to.
+    machine
+        What it ran on, if that matters.
+    """
+    repeats = trial.setting.repeats
+    rows, series, shed_by = [], [], []
+    for first in range(0, len(cells), repeats):
+        cell, own = cells[first], outcomes[first : first + repeats]
+        strategy, target = trial.strategies[cell.strategy].name, trial.targets[cell.target]
+        rows.append(row_of(trial, strategy, target, cell.seed, own))
+        if cell.seed == trial.setting.seeds[0]:
+            place = {"shedder": strategy, "target": target.label, "seed": cell.seed}
+            x, latency = own[0].line
+            series.append({**place, "x": x, "latency": latency, "bound": target.bound})
+            shed_by.append({**place, "queries": own[0].shed_by})
+    return {
+        "format": FORMAT,
+        "fastcep": version("fastcep"),
+        "query": _query(trial.queries),
+        "stream": {
+            "source": source, "events": len(trial.stream), "fitted_on": fitted_on, "span": trial.stream.span,
+        },
+        "setting": _setting(trial, maximum_rate),
+        **({} if machine is None else {"machine": machine}),
+        "truth": _truth(trial),
+        "rows": rows,
+        "series": series,
+        "shed_by": shed_by,
+        "wins": wins_of(trial, rows),
+    }  # fmt: skip
+
+
+def is_monotonic(query: ast.Query) -> bool:
+    """Whether a run that sheds finds only true matches, see "What stays true" in docs/shedding.md."""
+    return (
+        query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"
+        and query.limit is None and query.after_match == "no skip"
+        and not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and not _demands_neighbours(query.pattern)
+    )  # fmt: skip
+
+
+def _demands_neighbours(pattern: ast.Pattern) -> bool:
+    """Whether no event may lie between some members, or elements."""
+    own = bool(getattr(pattern, "adjacent", ())) or bool(getattr(pattern, "consecutive", False))
+    return own or any(_demands_neighbours(part) for part in sub_patterns(pattern))
+
+
+def _query(queries: Sequence[ast.Query]) -> dict[str, Any]:
+    return {
+        "names": [query.name for query in queries],
+        "text": "\n\n".join(to_text(query) for query in queries),
+        "monotonic": all(is_monotonic(query) for query in queries),
+    }
+
+
+def _setting(trial: Trial, maximum_rate: float | None) -> dict[str, Any]:
+    setting = trial.setting
+    return {
+        "mode": setting.mode,
+        "clock": setting.clock,
+        "cost_table": {
+            "name": setting.costs.name, "hash": setting.costs.hash, "nanoseconds": setting.costs.nanoseconds,
+        },
+        "index": setting.index,
+        "store": STORE,
+        "statistic": setting.statistic,
+        "latency_bound": setting.latency_bound,
+        "maximum_rate": maximum_rate,
+        "skip": setting.skip,
+        "detectors": [detector.name for detector in setting.detectors],
+        "seeds": list(setting.seeds),
+        "repeats": setting.repeats,
+        "targets": [target.label for target in trial.targets],
+        "strategies": [
+            {"name": one.name, "label": one.label, "reference": one.reference} for one in trial.strategies
+        ],
+    }  # fmt: skip
+
+
+def _truth(trial: Trial) -> dict[str, Any]:
+    truth = trial.truth
+    x, latency = truth.line
+    return {
+        "matches": len(truth.identities),
+        "mean_latency": truth.mean, "p95_latency": truth.p95, "p99_latency": truth.p99,
+        "throughput": truth.throughput,
+        "series": {"x": x, "latency": latency},
+    }  # fmt: skip

@@ -1,0 +1,69 @@
+"""What may be evaluated beside the spellings of shedders."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from fastcep.engine.overload.protocols import Shedder
+from fastcep.query import ast
+
+if TYPE_CHECKING:
+    from fastcep.evaluate.outcome import Outcome
+    from fastcep.evaluate.targets import Target
+    from fastcep.evaluate.trial import Trial
+
+__all__ = ["Fits", "Makes", "Reference"]
+
+
+class Makes(Protocol):
+    """Makes a shedder for a seed; a class of shedders that needs no more than a seed is one.
+
+    It may have a ``name``, a ``label`` for people, and ``reference=True``: then it knows what no strategy can, and does
+    not win. For a runner it must be of the top level of a module.
+    """
+
+    def __call__(self, seed: int, /) -> Shedder:
+        """Make a new one."""
+        ...
+
+
+class Fits(Protocol):
+    """Learns from history; it may have ``label`` and ``reference`` as `Makes` has.
+
+    Attributes
+    ----------
+    name
+        In the report.
+    """
+
+    name: str
+
+    @abstractmethod
+    def fit(self, queries: Sequence[ast.Query], history: pa.Table) -> Makes:
+        """Learn from events, in order; what is returned sheds other ones of the same source."""
+        ...
+
+
+class Reference(Protocol):
+    """Tells by itself what comes out, as no engine with a shedder could.
+
+    Attributes
+    ----------
+    name, label
+        In the report: a word, and what people understand.
+    reference
+        True.
+    """
+
+    name: str
+    label: str
+    reference: bool = True
+
+    @abstractmethod
+    def outcome(self, trial: Trial, target: Target, seed: int) -> Outcome:
+        """What comes out of the trial's events for a target. Counts operations: the clock is virtual."""
+        ...

@@ -1,0 +1,103 @@
+"""What an evaluation gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fastcep.errors import ValidationError
+from fastcep.io.write.target import write_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Report"]
+
+_TEXT, _REAL, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_COLUMNS: dict[str, pa.DataType] = {
+    "shedder": _TEXT, "target": _TEXT, "bound": _REAL, "rate": _REAL, "demand": _REAL, "seed": pa.uint64(),
+    "recall": _REAL, "precision": _REAL, "mean_latency": _REAL, "p95_latency": _REAL, "p99_latency": _REAL,
+    "share_over_bound": _REAL, "throughput": _REAL, "shed_events": _COUNT, "shed_matches": _COUNT,
+    "shed_event_ratio": _REAL, "shed_match_ratio": _REAL, "overhead": _REAL, "estimated_recall": _REAL,
+    "held": _FLAG, "fired": _FLAG, "counts": _FLAG, "why": _TEXT,
+}  # fmt: skip
+
+
+class Report:
+    """The outcome of an evaluation.
+
+    Parameters
+    ----------
+    document
+        All of it, as JSON has it; see docs/evaluation.md.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = dict(document)
+
+    def __repr__(self) -> str:
+        amiss = len(self._amiss())
+        names = ", ".join(repr(item["name"]) for item in self.document["setting"]["strategies"])
+        return f"Report({names}: {len(self.rows)} rows" + (f", {amiss} of which do not count)" if amiss else ")")
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict per target, strategy and seed, in this order."""
+        rows: list[dict[str, Any]] = self.document["rows"]
+        return rows
+
+    def check(self) -> Report:
+        """Return the report, if every row counts.
+
+        Raises
+        ------
+        ValidationError
+            Names those that do not, why, and what to change.
+        """
+        amiss = self._amiss()
+        if not amiss:
+            return self
+        lines = [f"{row['shedder']} at {row['target']}, seed {row['seed']}: {row['why']}" for row in amiss]
+        mend = []
+        if any(not row["fired"] for row in amiss):
+            mend.append("where nothing was shed, give a tighter bound, a higher rate or more events")
+        if any(row["held"] is False for row in amiss):
+            mend.append("where the bound was not held, give a larger one, a lower rate or more events")
+        raise ValidationError(
+            f"{len(amiss)} of {len(self.rows)} rows say nothing about their strategy:\n  " + "\n  ".join(lines) + "\n"
+            + "; ".join(mend)
+        )  # fmt: skip
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Give the document as one line of JSON, and write it to a file.
+
+        On the virtual clock the same evaluation gives the same bytes.
+        """
+        text = json.dumps(self.document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a table; without the spread of runs on the wall clock."""
+        rows = [{name: row[name] for name in _COLUMNS} for row in self.rows]
+        return pa.Table.from_pylist(rows, pa.schema(_COLUMNS))
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write a page with tables and plots that needs nothing else, also no network."""
+        from fastcep.report.evaluation import save_html
+
+        save_html(self.document, path)
+
+    def table(self) -> Table:
+        """The rows as a table for the terminal (rich)."""
+        from fastcep.report.evaluation import evaluation_table
+
+        return evaluation_table(self.document)
+
+    def _amiss(self) -> list[dict[str, Any]]:
+        return [row for row in self.rows if not row["counts"]]

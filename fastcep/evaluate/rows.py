@@ -1,0 +1,123 @@
+"""The rows of a report: what came out, in ratios, and whether it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from fastcep.evaluate.outcome import Outcome
+from fastcep.evaluate.targets import Target
+from fastcep.evaluate.trial import Trial
+
+__all__ = ["LATE", "LEAST_MATCHES", "row_of", "wins_of"]
+
+#: Fewer true matches give no ratios: one match more or less would be seen in them.
+LEAST_MATCHES = 1_000
+
+#: With rates, this share of the events may be later than the bound.
+LATE = 0.001
+
+#: Of which values of a row medians are taken where a run is made several times, and their spread told.
+_SPREAD = (
+    "recall", "precision", "mean_latency", "p95_latency", "p99_latency", "share_over_bound", "throughput",
+    "shed_event_ratio", "shed_match_ratio", "overhead", "estimated_recall",
+)  # fmt: skip
+_COUNTS = ("shed_events", "shed_matches")
+
+
+def row_of(trial: Trial, strategy: str, target: Target, seed: int, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Make the row of a strategy, a target and a seed, from one run or several.
+
+    Of several it has medians, and under ``spread`` the least and the largest value of each.
+    """
+    each = [_numbers(trial, outcome) for outcome in outcomes]
+    values = each[0] if len(each) == 1 else {key: _median([own[key] for own in each], key) for key in each[0]}
+    fired = all(outcome.fired for outcome in outcomes)
+    held = _held(trial, target, values)
+    why = _why(trial, target, values, held, fired, any(outcome.demanded for outcome in outcomes))
+    row = {
+        "shedder": strategy, "target": target.label, "bound": target.bound, "rate": target.rate,
+        "demand": target.demand, "seed": seed, **values,
+        "held": held, "fired": fired, "counts": not why, "why": why,
+    }  # fmt: skip
+    if trial.setting.clock == "wall":
+        row["spread"] = {key: _spread([own[key] for own in each]) for key in _SPREAD}
+    return row
+
+
+def wins_of(trial: Trial, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+    """By target the strategy with the best recall, the mean over seeds; of equals the first.
+
+    Only those count all of whose rows do, and no references.
+    """
+    wins: dict[str, str | None] = {}
+    for target in trial.targets:
+        best, winner = -1.0, None
+        for strategy in trial.strategies:
+            own = [row for row in rows if row["shedder"] == strategy.name and row["target"] == target.label]
+            recalls = [row["recall"] for row in own if row["counts"] and row["recall"] is not None]
+            if strategy.reference or len(recalls) < len(own):
+                continue
+            recall = sum(recalls) / len(recalls)
+            if recall > best:
+                best, winner = recall, strategy.name
+        wins[target.label] = winner
+    return wins
+
+
+def _numbers(trial: Trial, outcome: Outcome) -> dict[str, Any]:
+    truth = len(trial.truth.identities)
+    enough = truth >= LEAST_MATCHES
+    busy = outcome.processing + outcome.overhead
+    return {
+        "recall": outcome.right / truth if enough else None,
+        "precision": outcome.right / outcome.found if enough and outcome.found else None,
+        "mean_latency": outcome.mean, "p95_latency": outcome.p95, "p99_latency": outcome.p99,
+        "share_over_bound": outcome.share_over,
+        "throughput": len(trial.stream) / busy * 1e9 if busy else None,
+        "shed_events": outcome.shed_events, "shed_matches": outcome.shed_matches,
+        "shed_event_ratio": outcome.shed_events / outcome.bindable if outcome.bindable else None,
+        "shed_match_ratio": outcome.shed_matches / outcome.births if outcome.births else 0.0,
+        "overhead": outcome.overhead / busy if busy else 0.0,
+        "estimated_recall": outcome.estimated_recall,
+    }  # fmt: skip
+
+
+def _median(values: Sequence[Any], key: str) -> Any:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return round(median(known)) if key in _COUNTS else float(median(known))
+
+
+def _spread(values: Sequence[Any]) -> list[Any] | None:
+    known = [value for value in values if value is not None]
+    return [min(known), max(known)] if known else None
+
+
+def _held(trial: Trial, target: Target, values: dict[str, Any]) -> bool | None:
+    if target.demand is not None:
+        return None
+    if target.rate is not None:
+        return bool(values["share_over_bound"] <= LATE)
+    return bool(values[f"{trial.setting.statistic}_latency"] <= target.bound)
+
+
+def _why(
+    trial: Trial, target: Target, values: dict[str, Any], held: bool | None, fired: bool, demanded: bool
+) -> str:  # fmt: skip
+    """Why a row does not count; empty if it does."""
+    if target.demand is not None:
+        return ""
+    if target.rate is not None:
+        found = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
+    else:
+        share = values[f"{trial.setting.statistic}_latency"] / target.bound
+        found = f"{trial.setting.statistic} latency {share:.4g} of the bound"
+    reasons = [] if held else [f"bound not held: {found}"]
+    if not fired and demanded:
+        reasons.append("nothing was shed, although the detector fired")
+    elif not fired:
+        reasons.append(f"detector never fired: {found}")
+    return "; ".join(reasons)

@@ -1,0 +1,61 @@
+"""A trial for other processes: written to a file once, read by each process once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fastcep.errors import ValidationError
+from fastcep.evaluate.outcome import Outcome
+from fastcep.evaluate.trial import Cell, Trial, judge
+
+__all__ = ["Judge", "shared"]
+
+
+class Judge:
+    """Judges cells of a trial in a file; it can be pickled, and is small.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, cell: Cell) -> Outcome:
+        """Judge a cell."""
+        return judge(_load(self._path), cell)
+
+
+@contextmanager
+def shared(trial: Trial) -> Iterator[Judge]:
+    """Write a trial to a temporary file for as long as it is needed.
+
+    Raises
+    ------
+    ValidationError
+        If it cannot be written, as a strategy cannot be pickled.
+    """
+    with TemporaryDirectory(prefix="fastcep-") as folder:
+        path = Path(folder) / "trial"
+        try:
+            path.write_bytes(pickle.dumps(trial, protocol=5))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValidationError(
+                f"runner: the shedders cannot be sent to other processes ({error}); define functions and classes at "
+                "the top level of a module, or leave the runner out"
+            ) from None
+        yield Judge(str(path))
+
+
+@lru_cache(maxsize=1)
+def _load(path: str) -> Trial:
+    """Read the trial; the next one takes its place."""
+    trial: Trial = pickle.loads(Path(path).read_bytes())
+    return trial

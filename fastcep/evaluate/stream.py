@@ -1,0 +1,88 @@
+"""The events of an evaluation: checked once, held in memory, gone through once per run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastcep.engine.order import check_order
+from fastcep.errors import OrderError, ValidationError
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.batch import as_table
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+__all__ = ["Stream"]
+
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Events.
+
+    Attributes
+    ----------
+    table
+        A row each.
+    span
+        From the first to the last, ns.
+    by_type
+        How many there are, by type.
+    """
+
+    table: pa.Table
+    span: int
+    by_type: dict[str, int]
+
+    @classmethod
+    def of(cls, events: Any, schema: Schema, name: str = "events") -> Stream:
+        """Read events, without those of types to ignore.
+
+        Raises
+        ------
+        SchemaError, DataError, ValidationError
+            If they are none, do not fit the schema, or are not in order.
+        """
+        table = as_table(events, name).combine_chunks()
+        batch = EventBatch.from_data(schema, table, StringTable(), name)
+        if not len(batch):
+            raise ValidationError(f"{name}: found none; an evaluation needs some")
+        _check_order(batch, name)
+        if batch.rows is not None and len(batch) < len(table):
+            table = table.take(batch.rows).combine_chunks()
+        counts = np.bincount(batch.type, minlength=len(schema.type_names)).tolist()
+        return cls(table, int(batch.time[-1] - batch.time[0]), dict(zip(schema.type_names, counts, strict=True)))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def halves(self, schema: Schema) -> tuple[Stream, Stream]:
+        """The first half of the events and the second one."""
+        middle = len(self) // 2
+        if not middle:
+            raise ValidationError("events: found 1; models are fitted on the first half: give more, or history=…")
+        return Stream.of(self.table.slice(0, middle), schema), Stream.of(self.table.slice(middle), schema)
+
+    def blocks(self) -> Iterator[pa.RecordBatch]:
+        """The events in pieces, so that no more matches are held than those of one."""
+        return iter(self.table.to_batches(max_chunksize=_BLOCK))
+
+    def bindable(self, queries: Sequence[ast.Query]) -> dict[str, dict[str, int]]:
+        """By query and type, how many events are of a type that some variable names."""
+        found = {}
+        for query in queries:
+            types = {name for leaf in leaves_of(query.pattern) for name in leaf.member.types}
+            found[query.name] = {name: count for name, count in self.by_type.items() if name in types}
+        return found
+
+
+def _check_order(batch: EventBatch, name: str) -> None:
+    try:
+        check_order(batch, None, None, name, 0)
+    except OrderError as error:
+        raise OrderError(error.what, "sort the events by time first") from None
