@@ -11,9 +11,9 @@ from fastcep.evaluate.rows import row_of, wins_of
 from fastcep.evaluate.setting import STORE
 from fastcep.evaluate.trial import Cell, Trial
 from fastcep.query import ast, to_text
-from fastcep.query.patterns import leaves_of, sub_patterns
+from fastcep.query.patterns import is_monotonic
 
-__all__ = ["FORMAT", "document_of", "is_monotonic"]
+__all__ = ["FORMAT", "document_of"]
 
 #: Of the object; it changes when a reader would misunderstand it.
 FORMAT = 1
@@ -72,22 +72,6 @@ def document_of(
         "shed_by": shed_by,
         "wins": wins_of(trial, rows),
     }  # fmt: skip
-
-
-def is_monotonic(query: ast.Query) -> bool:
-    """Whether a run that sheds finds only true matches, see "What stays true" in docs/shedding.md."""
-    return (
-        query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"
-        and query.limit is None and query.after_match == "no skip"
-        and not any(leaf.negated for leaf in leaves_of(query.pattern))
-        and not _demands_neighbours(query.pattern)
-    )  # fmt: skip
-
-
-def _demands_neighbours(pattern: ast.Pattern) -> bool:
-    """Whether no event may lie between some members, or elements."""
-    own = bool(getattr(pattern, "adjacent", ())) or bool(getattr(pattern, "consecutive", False))
-    return own or any(_demands_neighbours(part) for part in sub_patterns(pattern))
 
 
 def _query(queries: Sequence[ast.Query]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine.order import check_order
@@ -67,6 +68,10 @@ class Stream:
         if not middle:
             raise ValidationError("events: found 1; models are fitted on the first half: give more, or history=…")
         return Stream.of(self.table.slice(0, middle), schema), Stream.of(self.table.slice(middle), schema)
+
+    def types(self, schema: Schema) -> npt.NDArray[np.uint16]:
+        """The number of each event's type."""
+        return EventBatch.from_data(schema, self.table, StringTable(), "events").type
 
     def blocks(self) -> Iterator[pa.RecordBatch]:
         """The events in pieces, so that no more matches are held than those of one."""

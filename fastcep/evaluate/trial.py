@@ -34,6 +34,8 @@ class Truth:
         Events per second of busy time; the largest rate of arrivals that can be taken.
     line
         Latency over time: numbers of events, and latencies by the statistic.
+    created
+        How many partial matches there were.
     """
 
     identities: Words
@@ -42,6 +44,7 @@ class Truth:
     p99: float
     throughput: float
     line: tuple[list[int], list[float]]
+    created: int = 0
 
     def latency(self, statistic: str) -> float:
         """A statistic of the latencies."""
@@ -132,6 +135,7 @@ def _truth(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Tr
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
         throughput=len(stream) / busy * 1e9,
         line=over_time(run.processing, setting.statistic),
+        created=run.metrics["rows_created"],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fastcep.query import ast
 
 __all__ = [
-    "Leaf", "count_states", "groups_of", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns",
+    "Leaf", "count_states", "groups_of", "is_monotonic", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns",
     "trailing_negation", "variables_of",
 ]  # fmt: skip
 
@@ -159,3 +159,15 @@ def is_nullable(pattern: ast.Pattern) -> bool:
         case ast.Periodic():
             return is_nullable(pattern.opening)
     return all(map(is_nullable, sub_patterns(pattern)))
+
+
+def is_monotonic(query: ast.Query) -> bool:
+    """Whether less input never means more matches, so that a run that sheds finds true matches only.
+
+    See "What stays true" in docs/shedding.md. Conditions on neighbours do no harm: what is dropped keeps its place.
+    """
+    return (
+        query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"
+        and query.limit is None and query.after_match == "no skip"
+        and not any(leaf.negated for leaf in leaves_of(query.pattern))
+    )  # fmt: skip
