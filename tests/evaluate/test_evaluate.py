@@ -51,7 +51,7 @@ def test_bounds_against_sets_of_matches(name: str, seed: int) -> None:
     assert row["shed_events"] == told["dropped_events"]
     assert row["shed_matches"] == told["dropped_partial_matches"]
     assert row["estimated_recall"] == told["estimated_recall"]
-    assert row["held"] is (judged(blocks).mean() <= row["bound"])
+    assert row["held"] is bool(judged(blocks).mean() <= row["bound"])
 
 
 def test_false_matches_are_told() -> None:
@@ -186,7 +186,7 @@ def test_events_of_types_to_ignore_are_left_out() -> None:
         other_types="ignore",
     )  # fmt: skip
     own = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", schema, name="q")
-    document = evaluated("ri", queries=own, rates="150%", latency_bound="5us").document
+    document = evaluated("ri", queries=own, rates="110%", latency_bound="5us").document
     assert document["stream"]["events"] == sum(name != "D" for name in stream()["type"].to_pylist())
     assert document["truth"]["matches"] == len(fc.Engine(own).process(stream()))
 

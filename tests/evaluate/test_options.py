@@ -50,7 +50,7 @@ BOUND: dict[str, Any] = {"bounds": "50%"}
         (BOUND | {"detector": 5}, "detector=5: expected a spelling"),
         (BOUND | {"shedders": []}, "shedders=[]: expected one or several"),
         (BOUND | {"shedders": ["ri", "ri"]}, "shedders: 'ri' is there twice"),
-        (BOUND | {"shedders": "rj"}, "shedders: unknown shedder 'rj'; did you mean"),
+        (BOUND | {"shedders": "pm-b"}, "shedders: unknown shedder 'pm-b'; did you mean 'pm-bl'?"),
         (BOUND | {"shedders": "classes"}, "shedders: shedder 'classes' needs classes and refuse"),
         (BOUND | {"shedders": 5}, "shedders: found 5; expected a spelling"),
         (BOUND | {"shedders": RandomEvents(), "seeds": 2}, "draws by its own seed=0, and seeds are [0, 1]"),
@@ -60,10 +60,12 @@ BOUND: dict[str, Any] = {"bounds": "50%"}
         (BOUND | {"history": stream()}, "history=…: none of the shedders is fitted"),
         (BOUND | {"model": "folder"}, "model='folder': none of the shedders takes a model"),
         (BOUND | {"events": stream().slice(0, 0)}, "events: found none"),
-        (BOUND | {"events": stream().slice(0, 3)}, "'q1' found no match without shedding"),
+        (BOUND | {"events": stream().slice(0, 100)}, "'q1' found no match without shedding"),
         (BOUND | {"events": stream().slice(0, 1), "shedders": Sums()}, "events: found 1; models are fitted"),
         (BOUND | {"queries": [query(), query()]}, "two queries are named 'q1'"),
         ({"bounds": 5, "cost_table": "measured"}, "bounds='5 ns': 5 ns is below what an event costs"),
+        (BOUND | {"events": stream().slice(0, 3)}, "events: 3 of them cost nothing by cost_table='paper'"),
+        ({"rates": 2e9, "latency_bound": "1s"}, "rates='2,000,000,000 events/s': rate 2000000000.0: expected"),
     ],
 )
 def test_what_is_wrong_is_told(options: dict[str, Any], message: str) -> None:
