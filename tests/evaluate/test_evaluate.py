@@ -180,6 +180,13 @@ def test_several_queries_over_one_stream() -> None:
     assert (row["shed_events"], row["shed_event_ratio"]) == (dropped, dropped / places)
 
 
+def test_events_dropped_from_windows_are_no_share_of_events() -> None:
+    windows = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW OPEN ON C o CLOSE AFTER 200us")
+    inside, whole = evaluated(["bl", "e-bl"], queries=windows, bounds="60%").rows
+    assert inside["shed_events"] > 0 and inside["shed_event_ratio"] is None
+    assert whole["shed_event_ratio"] > 0
+
+
 def test_events_of_types_to_ignore_are_left_out() -> None:
     schema = fc.Schema(
         {name: {"ID": "int64", "V": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="us",
