@@ -258,6 +258,19 @@ def test_on_the_wall_clock_rows_have_medians_and_their_spread() -> None:
     assert row["held"] is (row["mean_latency"] <= row["bound"])
 
 
+def test_on_the_wall_clock_a_runner_is_noted() -> None:
+    class Here:
+        def map(self, function: Any, items: Any, /) -> Any:
+            return map(function, items)
+
+    document = fc.evaluate(
+        query(), stream(), shedders="ri", rates="150%", latency_bound="1ms", clock="wall", repeats=1, runner=Here()
+    ).document
+    assert "disturb" in document["machine"]["note"] and document["setting"]["maximum_rate"] > 0
+    (row,) = document["rows"]
+    assert row["spread"]["recall"] == [row["recall"], row["recall"]]
+
+
 @pytest.mark.parametrize(
     ("text", "monotonic"),
     [
