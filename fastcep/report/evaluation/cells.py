@@ -63,6 +63,12 @@ class Cell:
         """Why rows do not count, each reason once."""
         return list(dict.fromkeys(row["why"] for row in self.rows if not row["counts"]))
 
+    @property
+    def why(self) -> str:
+        """The first of these; how many seeds have others."""
+        first, *others = self.whys or [""]
+        return f"{first} (and {len(others)} more)" if others else first
+
 
 class Evaluation:
     """A document, with what stands where in it.

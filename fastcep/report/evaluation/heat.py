@@ -13,7 +13,8 @@ from fastcep.report.evaluation.words import NONE, count, percent
 __all__ = ["heat_tables"]
 
 _MOST_WRITTEN = 6  #: classes whose shares are written; of more only the tint is shown
-_DARK = 0.55  #: from this share on the text is white
+_DARKEST = (8, 69, 148)
+_LIGHT = 0.19  #: from this luminance on dark text is read better than white
 
 
 def heat_tables(evaluation: Evaluation, target: str) -> str:
@@ -50,7 +51,7 @@ def _head(types: Sequence[str], variables: Mapping[str, int]) -> str:
     for name, classes in variables.items():
         several = classes > 1
         above.append(tag("th", f"partial matches {safe(name)}", colspan="2" if several else "1", _class="group"))
-        below.append(tag("th", "all"))
+        below.append(tag("th", "all" if several else ""))
         if several:
             below.append(tag("th", f"classes 0–{classes - 1}"))
     return tag("thead", tag("tr", "".join(above)) + tag("tr", "".join(below)))
@@ -77,11 +78,12 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _tint(share: float | None) -> dict[str, str]:
-    """A background between white and a dark blue."""
+    """A background between white and a dark blue, and text that is read on it."""
     if share is None:
         return {"style": "background:#f3f4f6;color:#6b7280"}
-    mixed = [round(255 + (end - 255) * min(max(share, 0.0), 1.0)) for end in (23, 78, 134)]
-    ink = ";color:#fff" if share >= _DARK else ""
+    mixed = [round(255 + (end - 255) * min(max(share, 0.0), 1.0)) for end in _DARKEST]
+    luminance = sum(weight * (part / 255) ** 2.2 for weight, part in zip((0.21, 0.72, 0.07), mixed, strict=True))
+    ink = ";color:#fff" if luminance < _LIGHT else ""
     return {"style": "background:#{:02x}{:02x}{:02x}".format(*mixed) + ink}
 
 

@@ -8,9 +8,9 @@ from zlib import crc32
 
 from fastcep.report.evaluation.cells import Strategy
 
-__all__ = ["BAD", "BOUND", "FAINT", "GRID", "INK", "Look", "looks"]
+__all__ = ["FAINT", "GRID", "INK", "Look", "looks"]
 
-INK, FAINT, GRID, BAD, BOUND = "#1f2937", "#6b7280", "#e5e7eb", "#b42318", "#b42318"
+INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
 
 
 @dataclass(frozen=True)

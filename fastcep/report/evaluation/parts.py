@@ -12,28 +12,29 @@ from fastcep.report.evaluation.course import Course, courses
 from fastcep.report.evaluation.facts import setting_facts
 from fastcep.report.evaluation.heat import heat_tables
 from fastcep.report.evaluation.look import looks
-from fastcep.report.evaluation.tags import safe, safe_lines, tag
+from fastcep.report.evaluation.tags import glued, safe, safe_lines, tag
 from fastcep.report.evaluation.words import (
     STATISTICS,
     count,
     duration,
     headline,
+    is_close,
     percent,
     spread,
     target_text,
-)  # fmt: skip
+)
 
 __all__ = ["failures", "head", "over_time", "pictures", "rows", "shed", "summary", "winners"]
 
 
 def head(evaluation: Evaluation, title: str) -> str:
     """The title, what was found in a sentence, the query and the setting."""
-    facts = "".join(tag("dt", safe(name)) + tag("dd", safe(text)) for name, text in setting_facts(evaluation))
+    facts = "".join(tag("dt", safe(name)) + tag("dd", glued(text)) for name, text in setting_facts(evaluation))
     query = tag("pre", safe_lines(evaluation.document["query"]["text"]), _class="query")
     return "\n".join(
         [
             tag("h1", safe(title)),
-            tag("p", safe(headline(evaluation)), _class="headline"),
+            tag("p", glued(headline(evaluation)), _class="headline"),
             tag("div", query + tag("dl", facts), _class="setting"),
         ]
     )
@@ -69,16 +70,10 @@ def _winner(evaluation: Evaluation, target: str) -> str:
     if not others:
         return "".join(told) + tag("td", "–") * 2 + last
     told.append(tag("td", f"{_name(evaluation, others[0])} {percent(others[0].mean('recall'))}"))
-    told.append(tag("td", _ahead(best, others[0])))
+    points = 100 * ((best.mean("recall") or 0.0) - (others[0].mean("recall") or 0.0))
+    close = tag("small", "less than the seeds differ by") if is_close(evaluation, target) else ""
+    told.append(tag("td", f"{points:.1f} points{close}"))
     return "".join(told) + last
-
-
-def _ahead(best: Cell, other: Cell) -> str:
-    """How far the winner is ahead, and whether the seeds differ by more than that."""
-    points = 100 * ((best.mean("recall") or 0.0) - (other.mean("recall") or 0.0))
-    own, others = best.range("recall"), other.range("recall")
-    close = own is not None and others is not None and len(best.rows) > 1 and others[1] >= own[0]
-    return f"{points:.1f} points" + (tag("small", "less than the seeds differ by") if close else "")
 
 
 def failures(evaluation: Evaluation) -> str:
@@ -86,12 +81,15 @@ def failures(evaluation: Evaluation) -> str:
     if not evaluation.failures:
         return ""
     lines = []
-    for cell in evaluation.failures:
-        for why in cell.whys:
-            seeds = [str(row["seed"]) for row in cell.rows if row["why"] == why and not row["counts"]]
-            which = f"seed {', '.join(dict.fromkeys(seeds))}" if len(evaluation.setting["seeds"]) > 1 else ""
-            cells = [safe(cell.target), _name(evaluation, cell), safe(which), safe(why)]
-            lines.append(tag("tr", "".join(tag("td", text) for text in cells)))
+    for target in evaluation.targets:
+        alike: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in evaluation.failures:
+            if cell.target == target:
+                alike.setdefault(tuple(f"{_seeds(cell, why)}{why}" for why in cell.whys), []).append(cell)
+        for whys, cells in alike.items():
+            names = " ".join(_name(evaluation, cell) for cell in cells)
+            told = "<br>".join(map(safe, whys))
+            lines.append(tag("tr", tag("th", safe(target)) + tag("td", names) + tag("td", told)))
     number = sum(not row["counts"] for row in evaluation.document["rows"])
     note = (
         "They are no result: a bound that is not held was too cheap to keep, and where nothing had to be shed the "
@@ -102,6 +100,12 @@ def failures(evaluation: Evaluation) -> str:
     return tag("section", tag("h2", title) + tag("p", note) + table, _class="alarm", id="failures", role="alert")
 
 
+def _seeds(cell: Cell, why: str) -> str:
+    """Of which seeds a reason is; nothing if of all."""
+    seeds = list(dict.fromkeys(row["seed"] for row in cell.rows if row["why"] == why and not row["counts"]))
+    return "" if len(seeds) == len({row["seed"] for row in cell.rows}) else f"seed {', '.join(map(str, seeds))}: "
+
+
 # ----------------------------------------------------------------------------------------------------------- pictures
 
 
@@ -110,20 +114,20 @@ def pictures(evaluation: Evaluation) -> str:
     figures = []
     for chart in charts(evaluation):
         caption = tag("figcaption", tag("h3", safe(chart.title)) + safe(chart.told))
-        figures.append(tag("figure", caption + chart.svg, _class="large" if chart.large else ""))
+        figures.append(tag("figure", caption + chart.svg))
     note = (
-        "From loose to tight. Bands are the least and the most over the seeds. A hollow marker does not count. Dashed "
-        "lines are references. At a target the strategies are drawn a little apart so that all are seen."
+        "Bands and bars are the least and the most over the seeds. A hollow marker does not count. Dashed curves are "
+        "references. Wider lines lie behind narrower ones, so that curves that coincide are all seen."
     )
-    body = tag("h2", "The whole picture") + tag("p", note) + _legend(evaluation)
+    body = tag("h2", "From loose to tight") + tag("p", note) + _legend(evaluation)
     return tag("section", body + tag("div", "".join(figures), _class="charts"), id="pictures")
 
 
 def _legend(evaluation: Evaluation) -> str:
     found = looks(evaluation.strategies)
     entries = []
-    for number, strategy in enumerate(evaluation.strategies):
-        label = tag("span", safe(strategy.label)) if strategy.label != strategy.name else ""
+    for number, strategy in enumerate(sorted(evaluation.strategies, key=lambda strategy: strategy.reference)):
+        label = tag("span", safe(strategy.label if strategy.label != strategy.name else ""))
         line = swatch(found[strategy.name], f"l{number}-")
         entries.append(tag("li", line + tag("b", safe(strategy.name)) + label))
     return tag("ul", "".join(entries), _class="legend")
@@ -144,16 +148,16 @@ def over_time(evaluation: Evaluation) -> str:
         what = f"the {STATISTICS[evaluation.setting['statistic']]} of the processing latency"
     note = (
         f"For groups of neighbouring events {what}; across: the number of the event. "
-        f"{'The red dashed line is the bound. ' if evaluation.mode != 'demands' else ''}"
-        f"{'Grey is the run without shedding. ' if evaluation.mode != 'rates' else ''}First seed."
+        f"{'The dashed line is the bound. ' if evaluation.mode != 'demands' else ''}"
+        f"{'Grey is the run without shedding, where it fits in. ' if evaluation.mode != 'rates' else ''}"
+        "What is shaded is not judged, and cut off where it is higher. First seed."
     )
     return _by_target(evaluation, "Latency over time", note, groups, "time")
 
 
 def _panel(evaluation: Evaluation, course: Course) -> str:
-    more = "" if course.cell.counts else tag("span", safe("; ".join(course.cell.whys)), _class="why")
-    caption = tag("figcaption", _name(evaluation, course.cell) + more)
-    return tag("figure", caption + course.svg, _class="" if course.cell.counts else "bad")
+    more = "" if course.cell.counts else tag("p", safe(course.cell.why), _class="why")
+    return tag("figure", tag("figcaption", _name(evaluation, course.cell)) + course.svg + more)
 
 
 def shed(evaluation: Evaluation) -> str:
@@ -189,7 +193,12 @@ def summary(evaluation: Evaluation) -> str:
     top = tag("tr", "".join(tag("th", safe(text), title=more) for text, more in zip(heads, told, strict=True)))
     bodies = "".join(_section(evaluation, target, own) for target in evaluation.targets)
     table = tag("div", tag("table", tag("thead", top) + bodies, _class="summary"), _class="wide")
-    note = "Means over the seeds; ± is half of what the seeds differ by. Red does not count; grey is a reference."
+    note = (
+        "Means over the seeds; ± is half of what the seeds differ by. Red does not count; grey is a reference. "
+        "Estimated: the recall as the shedder sees it. Speed: events per second of busy time, relative to the run "
+        "without shedding. Events, p(artial) matches: the share that was shed. Overhead: the share of the busy time "
+        "that decisions took."
+    )
     return tag("section", tag("h2", "All strategies") + tag("p", note) + table, id="summary")
 
 
@@ -205,7 +214,7 @@ def _section(evaluation: Evaluation, target: str, own: list[Column]) -> str:
         told.append(tag("td", _name(evaluation, cell) + (" ★" if star else "")))
         for column in own:
             told.append(_number(column, cell))
-        told.append(tag("td", safe("; ".join(cell.whys)), _class="why"))
+        told.append(tag("td", safe(cell.why), _class="why"))
         lines.append(tag("tr", "".join(told), _class=_kind(cell, star)))
     return tag("tbody", "".join(lines))
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from fastcep.plan.explain.words import shown
 
-__all__ = ["safe", "safe_lines", "tag"]
+__all__ = ["glued", "safe", "safe_lines", "tag"]
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[GMk]?/s)(?!\w))")
 
 
 def safe(text: str) -> str:
     """Text that can stand in an element or attribute, on one line."""
     return escape(shown(text))
+
+
+def glued(text: str) -> str:
+    """The same; no number is parted from its unit at the end of a line."""
+    return _UNIT.sub("\u00a0", safe(text))
 
 
 def safe_lines(text: str) -> str:

@@ -8,8 +8,8 @@ from fastcep.plan.explain.words import shown
 from fastcep.report.evaluation.cells import Cell, Evaluation
 
 __all__ = [
-    "NONE", "STATISTICS", "clock_text", "count", "duration", "headline", "listed", "percent", "rate", "ratio", "spread",
-    "target_text", "times",
+    "NONE", "STATISTICS", "clock_text", "count", "duration", "headline", "is_close", "listed", "percent", "rate",
+    "ratio", "spread", "target_text", "times",
 ]  # fmt: skip
 
 NONE = "n/a"
@@ -115,12 +115,32 @@ def _wins(evaluation: Evaluation) -> str:
     if not won:
         return f"Nobody won: at no {what} did a strategy have rows that count."
     ranked = sorted(won.items(), key=lambda each: -len(each[1]))
-    parts = [f"{name} found the most matches at the {what} {listed(places)}" for name, places in ranked[:1]]
+    first = what if len(ranked[0][1]) == 1 else f"{what}s"
+    parts = [f"{name} found the most matches at the {first} {listed(places)}" for name, places in ranked[:1]]
     parts += [f"{name} at {listed(places)}" for name, places in ranked[1:]]
     none = [target for target in evaluation.targets if evaluation.winner(target) is None]
     if none:
         parts.append(f"nobody won at {listed(none)}")
-    return f"{'; '.join(parts)}."
+    return " ".join([f"{'; '.join(parts)}.", *_close(evaluation, sum(map(len, won.values())))])
+
+
+def _close(evaluation: Evaluation, won: int) -> list[str]:
+    """How many of the wins are no clear ones."""
+    close = sum(is_close(evaluation, target) for target in evaluation.targets)
+    if not close:
+        return []
+    where = "there" if won == 1 else f"at all {won}" if close == won else f"at {close} of these {won}"
+    return [f"But {where} the next is behind by less than the seeds differ by."]
+
+
+def is_close(evaluation: Evaluation, target: str) -> bool:
+    """Whether the seeds, or repeats, of the winner and of the next overlap."""
+    best = evaluation.winner(target)
+    others = [cell for cell in evaluation.best(target, reference=False) if cell is not best]
+    if best is None or not others:
+        return False
+    own, other = best.range("recall"), others[0].range("recall")
+    return own is not None and other is not None and own[0] < own[1] and other[1] >= own[0]
 
 
 def _not_counted(evaluation: Evaluation) -> list[str]:
