@@ -63,6 +63,13 @@ class Cell:
         """Why rows do not count, each reason once."""
         return list(dict.fromkeys(row["why"] for row in self.rows if not row["counts"]))
 
+    def seeds(self, why: str) -> str:
+        """Of which seeds a reason is, as the begin of a line; nothing if of all."""
+        seeds = list(dict.fromkeys(str(row["seed"]) for row in self.rows if row["why"] == why and not row["counts"]))
+        if len(seeds) == len({row["seed"] for row in self.rows}):
+            return ""
+        return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}: "
+
     @property
     def why(self) -> str:
         """The first of these; how many seeds have others."""
@@ -155,9 +162,15 @@ class Evaluation:
         return own / plain if own is not None and plain else None
 
     @cached_property
-    def failures(self) -> list[Cell]:
-        """The cells of which some row does not count, by target, then strategy."""
-        return [cell for target in self.targets for cell in self.of(target) if not cell.counts]
+    def failures(self) -> list[tuple[str, list[Cell], tuple[str, ...]]]:
+        """Where rows do not count: a target, the cells that fail there for the same reasons, and these."""
+        found: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
+        for target in self.targets:
+            for cell in self.of(target):
+                if not cell.counts:
+                    whys = tuple(f"{cell.seeds(why)}{why}" for why in cell.whys)
+                    found.setdefault((target, whys), []).append(cell)
+        return [(target, cells, whys) for (target, whys), cells in found.items()]
 
     def winner(self, target: str) -> Cell | None:
         """The cell that won at a target; None: nobody did."""

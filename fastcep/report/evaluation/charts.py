@@ -105,7 +105,8 @@ def _plots(evaluation: Evaluation) -> list[_Plot]:
         _Plot("Shed partial matches", "Refused and dropped, of those born and refused.", "share shed", *matches),
     ]
     if evaluation.mode == "demands":
-        return [*_over(evaluation, recall), *_over(evaluation, precision), *plots]
+        over = [*_over(evaluation, recall), *_over(evaluation, precision)]
+        return [*over[:2], recall, _behind(evaluation), *over[2:], *plots]
     told = "What the shedder said of its recall, less what it was."
     estimate = _Plot("Estimated recall", told, "error, in points", _error, _errors, unit="points", level=0.0)
     return [recall, _behind(evaluation), precision, *plots, estimate]
@@ -128,7 +129,7 @@ def _behind(evaluation: Evaluation) -> _Plot:
         return None if found is None else (100 * (found[0] - best[cell.target]), 100 * (found[1] - best[cell.target]))
 
     names = {strategy.name for strategy in evaluation.strategies if not strategy.reference}
-    told = "Recall less that of the best strategy that counts, in points; beyond ±1 on a logarithmic scale."
+    told = "Recall less that of the best strategy that counts, in points; logarithmic beyond ±1."
     return _Plot("Behind the best", told, "points", value, span, unit="log points", level=0.0, names=names)
 
 

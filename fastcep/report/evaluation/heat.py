@@ -14,7 +14,7 @@ __all__ = ["heat_tables"]
 
 _MOST_WRITTEN = 6  #: classes whose shares are written; of more only the tint is shown
 _DARKEST = (8, 69, 148)
-_LIGHT = 0.19  #: from this luminance on dark text is read better than white
+_LIGHT = 0.225  #: from this luminance on dark text is read better than white
 
 
 def heat_tables(evaluation: Evaluation, target: str) -> str:
@@ -101,9 +101,10 @@ def _all(name: str, classes: Mapping[str, Sequence[int]]) -> str:
     """All classes of a variable together; which part was refused, and which dropped, is written if both were."""
     born, refused, dropped = (sum(classes[key]) for key in ("born", "refused", "dropped"))
     whole = born + refused
-    both = f"{percent(_share(refused, whole))} refused, {percent(_share(dropped, whole))} dropped"
-    more = tag("small", both) if refused and dropped else ""
-    if not more and (refused or dropped):
+    more = ""
+    if refused and dropped:
+        more = tag("small", f"{100 * refused / whole:.1f} + {100 * dropped / whole:.1f}")
+    elif refused or dropped:
         more = tag("small", "refused" if refused else "dropped")
     told = f"{shown(name)}: {count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
     return _cell(_share(refused + dropped, whole), told, more)

@@ -81,15 +81,10 @@ def failures(evaluation: Evaluation) -> str:
     if not evaluation.failures:
         return ""
     lines = []
-    for target in evaluation.targets:
-        alike: dict[tuple[str, ...], list[Cell]] = {}
-        for cell in evaluation.failures:
-            if cell.target == target:
-                alike.setdefault(tuple(f"{_seeds(cell, why)}{why}" for why in cell.whys), []).append(cell)
-        for whys, cells in alike.items():
-            names = " ".join(_name(evaluation, cell) for cell in cells)
-            told = "<br>".join(map(safe, whys))
-            lines.append(tag("tr", tag("th", safe(target)) + tag("td", names) + tag("td", told)))
+    for target, cells, whys in evaluation.failures:
+        names = " ".join(_name(evaluation, cell) for cell in cells)
+        told = "<br>".join(map(safe, whys))
+        lines.append(tag("tr", tag("th", safe(target)) + tag("td", names) + tag("td", told)))
     number = sum(not row["counts"] for row in evaluation.document["rows"])
     note = (
         "They are no result: a bound that is not held was too cheap to keep, and where nothing had to be shed the "
@@ -98,12 +93,6 @@ def failures(evaluation: Evaluation) -> str:
     title = f"{number} of {len(evaluation.document['rows'])} rows do not count"
     table = tag("div", tag("table", tag("tbody", "".join(lines))), _class="wide")
     return tag("section", tag("h2", title) + tag("p", note) + table, _class="alarm", id="failures", role="alert")
-
-
-def _seeds(cell: Cell, why: str) -> str:
-    """Of which seeds a reason is; nothing if of all."""
-    seeds = list(dict.fromkeys(row["seed"] for row in cell.rows if row["why"] == why and not row["counts"]))
-    return "" if len(seeds) == len({row["seed"] for row in cell.rows}) else f"seed {', '.join(map(str, seeds))}: "
 
 
 # ----------------------------------------------------------------------------------------------------------- pictures
@@ -163,23 +152,25 @@ def _panel(evaluation: Evaluation, course: Course) -> str:
 def shed(evaluation: Evaluation) -> str:
     """What was shed, by type and by class."""
     groups = {target: table for target in evaluation.ordered if (table := heat_tables(evaluation, target))}
-    note = "The share of each that was shed: darker is more; a dash: there were none. First seed."
+    note = (
+        "The share of each that was shed: darker is more; a dash: there were none. Below it what of it was refused, "
+        "and what dropped later. First seed."
+    )
     return _by_target(evaluation, "What was shed", note, groups, "shed") if groups else ""
 
 
 def _by_target(evaluation: Evaluation, title: str, note: str, groups: Mapping[str, str], name: str) -> str:
     """Some targets at length, the others folded."""
-    body = [tag("h2", title), tag("p", note)]
+    open_, folded = [], []
     for target, group in groups.items():
         more = target_text(evaluation, target)
         label = tag("b", safe(target)) + (f" {safe(more)}" if more else "")
         if target in evaluation.shown:
-            body.append(tag("h3", label) + group)
-    folded = [target for target in groups if target not in evaluation.shown]
-    for target in folded:
-        label = safe(f"{target} {target_text(evaluation, target)}")
-        body.append(tag("details", tag("summary", label) + groups[target]))
-    return tag("section", "".join(body), id=name)
+            open_.append(tag("div", tag("h3", label) + group))
+        else:
+            folded.append(tag("details", tag("summary", label) + group))
+    body = tag("h2", title) + tag("p", note) + tag("div", "".join(open_), _class="shown") + "".join(folded)
+    return tag("section", body, id=name)
 
 
 # ------------------------------------------------------------------------------------------------------------- tables

@@ -11,7 +11,7 @@ from rich.text import Text
 from fastcep.plan.explain.words import shown
 from fastcep.report.evaluation.cells import Cell, Evaluation
 from fastcep.report.evaluation.columns import columns
-from fastcep.report.evaluation.words import clock_text, count, target_text
+from fastcep.report.evaluation.words import clock_text, count, listed, target_text
 
 __all__ = ["evaluation_table"]
 
@@ -69,10 +69,11 @@ def _title(evaluation: Evaluation) -> Text:
 
 def _caption(evaluation: Evaluation) -> Text:
     """Why rows do not count, and what the star means."""
-    lines = [
-        (f"{shown(cell.strategy.name)} at {shown(cell.target)} does not count: {shown('; '.join(cell.whys))}", "red")
-        for cell in evaluation.failures
-    ]
+    lines = []
+    for target, cells, whys in evaluation.failures:
+        names = listed([shown(cell.strategy.name) for cell in cells])
+        told = f"{shown(target)}: {names} do{'es' if len(cells) == 1 else ''} not count: {shown('; '.join(whys))}"
+        lines.append((told, "red"))
     if any(name is not None for name in evaluation.document["wins"].values()):
         lines.append(("★ best recall of those that count, references apart", ""))
     return Text("\n").join(Text(line, style=style) for line, style in lines)
