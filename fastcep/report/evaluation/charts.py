@@ -58,6 +58,7 @@ def charts(evaluation: Evaluation) -> list[Chart]:
     return [
         Chart(plot.title, plot.told, _draw(evaluation, plot, number < 2, f"p{number}-"))
         for number, plot in enumerate(_plots(evaluation))
+        if any(plot.value(cell) is not None for cell in evaluation.cells.values())
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from fastcep.report.evaluation.look import FAINT, GRID, INK
-from fastcep.report.plots import _load
+from fastcep.report.plots import load
 
 __all__ = ["FONTS", "picture"]
 
@@ -77,9 +77,9 @@ def picture(draw: Callable[[Any], None], width: float, height: float, told: str,
     ValidationError
         If the drawing library is not installed.
     """
-    style = _load("matplotlib.style")
-    make = _load("matplotlib.figure").Figure
-    canvas = _load("matplotlib.backends.backend_svg").FigureCanvasSVG
+    style = load("matplotlib.style")
+    make = load("matplotlib.figure").Figure
+    canvas = load("matplotlib.backends.backend_svg").FigureCanvasSVG
     text = io.StringIO()
     with style.context(["default", _STYLE]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's machine has the font, or has not

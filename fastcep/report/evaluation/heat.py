@@ -88,8 +88,11 @@ def _tint(share: float | None) -> dict[str, str]:
 
 
 def _cell(share: float | None, told: str, more: str = "") -> str:
-    text = "–" if share is None else percent(share) if share else "0"
-    return tag("td", text + more, title=told, **_tint(share))
+    return tag("td", _text(share) + more, title=told, **_tint(share))
+
+
+def _text(share: float | None) -> str:
+    return "–" if share is None else percent(share) if share else "0"
 
 
 def _of_type(kind: str, found: Mapping[str, int]) -> str:
@@ -119,6 +122,5 @@ def _strip(name: str, classes: Mapping[str, Sequence[int]]) -> str:
     ):
         share = _share(refused + dropped, born + refused)
         told = f"class {number}: {count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
-        text = percent(share) if written and share is not None else ""
-        boxes.append(tag("i", text, title=f"{shown(name)}, {told}", **_tint(share)))
+        boxes.append(tag("i", _text(share) if written else "", title=f"{shown(name)}, {told}", **_tint(share)))
     return tag("div", "".join(boxes), _class="boxes written" if written else "boxes")

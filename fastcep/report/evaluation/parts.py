@@ -14,6 +14,7 @@ from fastcep.report.evaluation.heat import heat_tables
 from fastcep.report.evaluation.look import looks
 from fastcep.report.evaluation.tags import glued, safe, safe_lines, tag
 from fastcep.report.evaluation.words import (
+    NONE,
     STATISTICS,
     count,
     duration,
@@ -57,12 +58,13 @@ def _winner(evaluation: Evaluation, target: str) -> str:
     if evaluation.mode != "demands":
         told.append(tag("td", safe(target_text(evaluation, target))))
     best = evaluation.winner(target)
+    known = any(cell.mean("recall") is not None for cell in evaluation.of(target))
     references = [
         f"{cell.strategy.name} {percent(cell.mean('recall'))}" for cell in evaluation.best(target, reference=True)
     ]
     last = tag("td", safe(", ".join(references) or "–"))
     if best is None:
-        told.append(tag("td", "nobody", _class="bad", colspan="4"))
+        told.append(tag("td", "nobody" if known else NONE, _class="bad" if known else "", colspan="4"))
         return "".join(told) + last
     told.append(tag("td", f"★ {_name(evaluation, best)}"))
     told.append(tag("td", safe(f"{percent(best.mean('recall'))} {spread(best, 'recall')}"), _class="number"))

@@ -15,7 +15,8 @@ __all__ = [
 NONE = "n/a"
 STATISTICS = {"mean": "mean", "p95": "95th percentile", "p99": "99th percentile"}
 _UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
-_POWERS = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
+_POWERS = ((" G", 1e9), (" M", 1e6), (" k", 1e3), ("", 1.0))
+_ROUNDED = 0.9995  #: from this part of a unit on a number is written as 1.00 of it
 _WHAT = {"bounds": "bound", "rates": "rate", "demands": "demand"}
 
 
@@ -23,7 +24,9 @@ def duration(ns: float | None) -> str:
     """Nanoseconds with three digits and the unit that fits, such as ``2.87 µs``."""
     if ns is None:
         return NONE
-    unit, factor = next((each for each in _UNITS if abs(ns) >= each[1]), _UNITS[-1])
+    if ns == 0:
+        return "0 ns"
+    unit, factor = next((each for each in _UNITS if abs(ns) >= _ROUNDED * each[1]), _UNITS[-1])
     return f"{_digits(ns / factor)} {unit}"
 
 
@@ -31,16 +34,18 @@ def rate(value: float | None) -> str:
     """Events per second, such as ``173 M/s``."""
     if value is None:
         return NONE
-    power, factor = next((each for each in _POWERS if abs(value) >= each[1]), _POWERS[-1])
-    return f"{_digits(value / factor)} {power}/s"
+    power, factor = next((each for each in _POWERS if abs(value) >= _ROUNDED * each[1]), _POWERS[-1])
+    return f"{_digits(value / factor)}{power}/s"
 
 
 def percent(share: float | None) -> str:
-    """A share with one digit behind the point; what is not zero never looks like it."""
+    """A share with one digit behind the point; what is not none, or not all, never looks like it."""
     if share is None:
         return NONE
     if 0 < share < 0.0005:
         return "< 0.1 %"
+    if 0.9995 <= share < 1:
+        return "> 99.9 %"
     return f"{100 * share:.1f} %"
 
 
@@ -62,7 +67,7 @@ def count(value: float | None) -> str:
 def spread(cell: Cell, key: str) -> str:
     """Half of what the seeds and repeats differ by, in points of a share, as ``±0.4``; empty if they do not."""
     found = cell.range(key)
-    if found is None or found[0] == found[1]:
+    if found is None or found[1] - found[0] < 0.001:
         return ""
     return f"±{50 * (found[1] - found[0]):.1f}"
 
