@@ -13,6 +13,7 @@ from fastcep.errors import ValidationError
 __all__ = ["Cell", "Evaluation", "Strategy"]
 
 FORMAT = 1
+_ALIKE = ("target", "seed", "recall", "precision", "shed_events", "shed_matches", "mean_latency")
 _MOST_SHOWN = 3  #: targets of which the large pictures are shown; the others are folded
 
 
@@ -171,6 +172,17 @@ class Evaluation:
                     whys = tuple(f"{cell.seeds(why)}{why}" for why in cell.whys)
                     found.setdefault((target, whys), []).append(cell)
         return [(target, cells, whys) for (target, whys), cells in found.items()]
+
+    @cached_property
+    def same(self) -> list[list[str]]:
+        """Names of strategies that shed and found the same everywhere, as far as the rows tell."""
+        found: dict[tuple[Any, ...], list[str]] = {}
+        for strategy in self.strategies:
+            rows = [row for row in self.document["rows"] if row["shedder"] == strategy.name]
+            told = tuple(tuple(row.get(key) for key in _ALIKE) for row in rows)
+            if any(row["fired"] for row in rows):
+                found.setdefault(told, []).append(strategy.name)
+        return [names for names in found.values() if len(names) > 1]
 
     def winner(self, target: str) -> Cell | None:
         """The cell that won at a target; None: nobody did."""

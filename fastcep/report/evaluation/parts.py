@@ -20,7 +20,9 @@ from fastcep.report.evaluation.words import (
     duration,
     headline,
     is_close,
+    listed,
     percent,
+    rate,
     spread,
     target_text,
 )
@@ -110,7 +112,9 @@ def pictures(evaluation: Evaluation) -> str:
         "Bands and bars are the least and the most over the seeds. A hollow marker does not count. Dashed curves are "
         "references. Wider lines lie behind narrower ones, so that curves that coincide are all seen."
     )
-    body = tag("h2", "From loose to tight") + tag("p", note) + _legend(evaluation)
+    for names in evaluation.same:
+        note += f" {listed(names)} shed and found exactly the same."
+    body = tag("h2", "From loose to tight") + tag("p", safe(note)) + _legend(evaluation)
     return tag("section", body + tag("div", "".join(figures), _class="charts"), id="pictures")
 
 
@@ -181,9 +185,8 @@ def _by_target(evaluation: Evaluation, title: str, note: str, groups: Mapping[st
 def summary(evaluation: Evaluation) -> str:
     """The table by target and strategy: means over the seeds."""
     own = columns(evaluation)
-    heads = ["", "strategy", *(column.short for column in own), ""]
-    told = ["", "", *(column.told for column in own), ""]
-    top = tag("tr", "".join(tag("th", safe(text), title=more) for text, more in zip(heads, told, strict=True)))
+    heads = [tag("th", safe(column.short), title=column.told, _class="number") for column in own]
+    top = tag("tr", "".join([tag("th", ""), tag("th", "strategy"), *heads, tag("th", "")]))
     bodies = "".join(_section(evaluation, target, own) for target in evaluation.targets)
     table = tag("div", tag("table", tag("thead", top) + bodies, _class="summary"), _class="wide")
     note = (
@@ -232,7 +235,7 @@ def _name(evaluation: Evaluation, cell: Cell) -> str:
 
 _ROW = {
     "recall": percent, "precision": percent, "estimated_recall": percent, "mean_latency": duration,
-    "p95_latency": duration, "p99_latency": duration, "share_over_bound": percent, "throughput": count,
+    "p95_latency": duration, "p99_latency": duration, "share_over_bound": percent, "throughput": rate,
     "shed_events": count, "shed_matches": count, "shed_event_ratio": percent, "shed_match_ratio": percent,
     "overhead": percent,
 }  # fmt: skip
@@ -240,8 +243,9 @@ _ROW = {
 
 def rows(evaluation: Evaluation) -> str:
     """Every row, folded."""
-    heads = ["target", "strategy", "seed", *(key.replace("_", " ") for key in _ROW), "why it does not count"]
-    top = tag("thead", tag("tr", "".join(tag("th", text) for text in heads)))
+    numbers = [tag("th", key.replace("_", " "), _class="number") for key in ("seed", *_ROW)]
+    heads = [tag("th", "target"), tag("th", "strategy"), *numbers, tag("th", "why it does not count")]
+    top = tag("thead", tag("tr", "".join(heads)))
     body = tag("tbody", "".join(_row(evaluation, row) for row in evaluation.document["rows"]))
     table = tag("div", tag("table", top + body, _class="sorted"), _class="wide")
     number = len(evaluation.document["rows"])

@@ -65,9 +65,9 @@ def count(value: float | None) -> str:
 
 
 def spread(cell: Cell, key: str) -> str:
-    """Half of what the seeds and repeats differ by, in points of a share, as ``±0.4``; empty if they do not."""
+    """Half of what the seeds and repeats differ by, in points of a share, as ``±0.4``; empty if there is one only."""
     found = cell.range(key)
-    if found is None or found[1] - found[0] < 0.001:
+    if found is None or (len(cell.rows) == 1 and found[0] == found[1]):
         return ""
     return f"±{50 * (found[1] - found[0]):.1f}"
 

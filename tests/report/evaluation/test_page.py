@@ -67,6 +67,10 @@ def pages() -> dict[Make, str]:
     return {make: html(make()) for make in ALL}
 
 
+def rows_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [row for row in document["rows"] if row["shedder"] == name]
+
+
 def section(page: str, name: str) -> str:
     """One part of the page."""
     found = re.search(rf'<section[^>]* id="{name}".*?</section>', page, re.DOTALL)
@@ -191,6 +195,14 @@ def test_winners(pages: dict[Make, str]) -> None:
     assert len(re.findall("★", told)) == 3
     assert "oracle 72.0 %" in told
     assert "rs found the most matches at the bounds 200%" in pages[documents.bounds]
+
+
+def test_strategies_that_do_the_same_are_named(pages: dict[Make, str]) -> None:
+    document = documents.bounds()
+    for row, other in zip(rows_of(document, "pm-bl"), rows_of(document, "rs"), strict=True):
+        row |= {key: value for key, value in other.items() if key != "shedder"}
+    assert "rs and pm-bl shed and found exactly the same." in section(html(document), "pictures")
+    assert "exactly the same" not in pages[documents.bounds]
 
 
 def test_unknown_is_not_zero(pages: dict[Make, str]) -> None:
