@@ -36,6 +36,8 @@ def courses(evaluation: Evaluation, target: str, prefix: str) -> list[Course]:
     if not series:
         return []
     plain = evaluation.truth.get("series") if _fits(evaluation, target) else None
+    if not plain or not plain["latency"]:
+        plain = None
     top = max(_highest(evaluation, each) for each in [*series.values(), *([plain] if plain else [])])
     return [
         Course(cell, _draw(evaluation, cell, series[cell.strategy.name], plain, top, f"{prefix}{number}-"))

@@ -91,8 +91,8 @@ def failures(evaluation: Evaluation) -> str:
         lines.append(tag("tr", tag("th", safe(target)) + tag("td", names) + tag("td", told)))
     number = sum(not row["counts"] for row in evaluation.document["rows"])
     note = (
-        "They are no result: a bound that is not held was too cheap to keep, and where nothing had to be shed the "
-        "strategy was never asked. They never win and are marked everywhere."
+        "Their figures are no results: what does not hold its bound has shed less than it had to, and where nothing "
+        "was shed the strategy was not put to the test. They never win and are marked everywhere."
     )
     title = f"{number} of {len(evaluation.document['rows'])} rows do not count"
     table = tag("div", tag("table", tag("tbody", "".join(lines))), _class="wide")
