@@ -55,10 +55,12 @@ class _Plot:
 
 def charts(evaluation: Evaluation) -> list[Chart]:
     """The pictures over all targets; the two of the recall first, and larger."""
+    known = [
+        plot for plot in _plots(evaluation) if any(plot.value(cell) is not None for cell in evaluation.cells.values())
+    ]
     return [
         Chart(plot.title, plot.told, _draw(evaluation, plot, number < 2, f"p{number}-"))
-        for number, plot in enumerate(_plots(evaluation))
-        if any(plot.value(cell) is not None for cell in evaluation.cells.values())
+        for number, plot in enumerate(known)
     ]
 
 

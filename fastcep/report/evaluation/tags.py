@@ -23,8 +23,8 @@ def glued(text: str) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """The same, line by line."""
-    return "\n".join(safe(line) for line in text.rstrip("\n").split("\n"))
+    """The same, line by line; of several empty lines one is left."""
+    return "\n".join(safe(line) for line in re.sub(r"\n{3,}", "\n\n", text.strip("\n")).split("\n"))
 
 
 def tag(name: str, content: str, **attributes: str) -> str:

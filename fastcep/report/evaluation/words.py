@@ -156,5 +156,7 @@ def _not_counted(evaluation: Evaluation) -> list[str]:
     late = sum(row["held"] is False for row in wrong)
     idle = sum(not row["fired"] for row in wrong)
     reasons = [f"{late} did not hold the bound"] * (late > 0) + [f"{idle} never had to shed"] * (idle > 0)
+    if len(wrong) == len(rows):
+        return [f"None of the {len(rows)} rows counts: {listed(reasons) if reasons else 'see below'}."]
     verb = "does" if len(wrong) == 1 else "do"
     return [f"{len(wrong)} of {len(rows)} rows {verb} not count: {listed(reasons) if reasons else 'see below'}."]
