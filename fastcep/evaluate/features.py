@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -154,11 +155,13 @@ def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classe
     ]  # fmt: skip
     while chosen:
         for parts in _PARTS:
-            ranges = [_range(part, values, parts) for part in chosen]
+            ranges = [found for part in chosen if (found := _range(part, values, parts)) is not None]
+            if not ranges:
+                return None
             sizes = [high - low + 1 for low, high, _ in ranges]
-            if np.prod(sizes) <= _MOST:
+            if prod(sizes) <= _MOST:
                 texts = tuple(text for _, _, text in ranges)
-                table = np.arange(np.prod(sizes), dtype=np.uint8).reshape(sizes)
+                table = np.arange(prod(sizes), dtype=np.uint8).reshape(sizes)
                 return Classes(texts, tuple(low for low, _, _ in ranges), table, int(table.size))
         chosen = chosen[:-1]
     return None
@@ -171,8 +174,8 @@ def _ranged(node: ast.Expr, values: Mapping[str, Values]) -> bool:
     )  # fmt: skip
 
 
-def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:
-    """The smallest and largest whole number that the feature has, and its text."""
+def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str] | None:
+    """The smallest and largest whole number that the feature has, and its text; None where it is never a number."""
     own = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
     whole = all(values[part.name].whole for part in own) and not any(
         isinstance(part, ast.Call) or (isinstance(part, ast.Binary) and part.operator in "/^") for part in ast.walk(node)
@@ -183,7 +186,11 @@ def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[in
         of = values[part.name]
         ends = random.choice([of.low, of.high], _DRAWS)
         drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, random.uniform(of.low, of.high, _DRAWS))
-    found = _value(node, drawn) * (1 if whole else parts)
+    with np.errstate(all="ignore"):  # as in a query, the root of a negative number is none
+        found = np.asarray(_value(node, drawn) * (1 if whole else parts))
+    found = found[np.abs(found) < 2.0**53]
+    if not len(found):
+        return None
     text = expression_text(node)
     return int(np.floor(found.min())), int(np.floor(found.max())), text if whole else f"({text}) * {parts}"
 

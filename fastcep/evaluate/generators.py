@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +18,9 @@ from fastcep.events import Schema
 __all__ = ["Generator", "generator_of"]
 
 _DS1, _DS2 = {"ID", "V"}, {"ID", "x", "y", "v"}
+_WHOLE = (1, 10)  # the values of ds1
+_ENOUGH = 200  # events of C of which the smallest and the largest of ten values are seen
+
 _FIXED = {"ID": Values(1, 10), "x": Values(0, 4, whole=False), "y": Values(0, 4, whole=False), "v": Values(2, 5)}
 
 
@@ -32,7 +37,7 @@ class Generator:
     """
 
     name: str
-    c_values: tuple[int, int] = (1, 10)
+    c_values: tuple[int, int] = _WHOLE
 
     @property
     def values(self) -> Mapping[str, Values]:
@@ -43,7 +48,13 @@ class Generator:
 
     def draw(self, events: int, seed: int) -> pa.Table:
         """Generate a stream."""
-        return ds2(events, seed) if self.name == "ds2" else ds1(events, seed)
+        table = ds2(events, seed) if self.name == "ds2" else ds1(events, seed)
+        if self.c_values == _WHOLE:
+            return table
+        low, high = self.c_values
+        drawn = np.random.default_rng(seed + 1).integers(low, high + 1, events)
+        values = pc.if_else(_is_c(table), pa.array(drawn), table["V"])
+        return table.set_column(table.schema.get_field_index("V"), "V", values)
 
 
 def generator_of(events: pa.Table, schema: Schema) -> Generator:
@@ -56,29 +67,46 @@ def generator_of(events: pa.Table, schema: Schema) -> Generator:
     """
     names = {name for kind in schema.type_names for name in schema.attributes(kind)}
     columns = set(events.column_names)
-    if {"type", "ts"} <= columns and set(schema.type_names) <= set("ABCD"):
+    if (schema.type, schema.time, schema.sequence) == ("type", "ts", None) and set(schema.type_names) <= set("ABCD"):
         for name, attributes in (("ds1", _DS1), ("ds2", _DS2)):
             if names <= attributes <= columns:
-                return _checked(name, events)
+                return _checked(name, events, names)
     raise ValidationError(
         "shedders: 'informed' knows the generators ds1 (events A to D with type, ID, V, ts) and ds2 (with x, y and v), "
         f"and the events have {', '.join(events.column_names)}; leave it out"
     )
 
 
-def _checked(name: str, events: pa.Table) -> Generator:
+def _checked(name: str, events: pa.Table, names: set[str]) -> Generator:
+    """The generator, if the values of the attributes are its own."""
     found = Generator(name)
+    rest, expected = events, _FIXED
     if name == "ds1":
-        of_c = pc.min_max(events.filter(pc.equal(events["type"], "C"))["V"]).as_py()
-        if of_c["min"] is not None and (of_c["min"] < 1 or of_c["max"] > 10 or of_c["min"] > 1):
-            found = Generator(name, (of_c["min"], of_c["max"]))
-    rest = events if name == "ds2" else events.filter(pc.not_equal(events["type"], "C"))
-    expected = _FIXED if name == "ds2" else {"ID": Values(1, 10), "V": Values(1, 10)}
-    for column in expected.keys() & set(events.column_names):
-        seen, of = pc.min_max(rest[column]).as_py(), expected[column]
+        of_c, rest = events.filter(_is_c(events)), events.filter(pc.invert(_is_c(events)))
+        expected = {"ID": Values(*_WHOLE), "V": Values(*_WHOLE)}
+        if "V" in names and len(of_c):
+            found = Generator(name, _values_of_c(of_c["V"]))
+    for column in sorted(expected.keys() & names):
+        of = expected[column]
+        seen: Any = pc.min_max(rest[column]).as_py()
         if seen["min"] is not None and not of.low <= seen["min"] <= seen["max"] <= of.high:
             raise ValidationError(
-                f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to {of.high:g}, "
-                f"and the events have {seen['min']} to {seen['max']}; leave it out"
+                f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to "
+                f"{of.high:g}, and the events have {seen['min']} to {seen['max']}; leave it out"
             )
     return found
+
+
+def _is_c(events: pa.Table) -> Any:
+    """Which events are of type C."""
+    kinds: Any = events["type"].cast(pa.string())
+    return pc.equal(kinds, "C")
+
+
+def _values_of_c(values: Any) -> tuple[int, int]:
+    """The range that V of C is drawn from: the usual one, unless there are others, or enough of it and never all."""
+    seen: Any = pc.min_max(values).as_py()
+    low, high = (seen["min"], seen["max"]) if seen["min"] is not None else _WHOLE
+    if len(values) < _ENOUGH and _WHOLE[0] <= low <= high <= _WHOLE[1]:
+        return _WHOLE
+    return low, high

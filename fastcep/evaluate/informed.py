@@ -23,13 +23,13 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
 from fastcep.evaluate.groups import Step, drops
+from fastcep.evaluate.stream import Stream
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
 
 if TYPE_CHECKING:
     from fastcep.evaluate.setting import Setting
-    from fastcep.evaluate.stream import Stream
 
 __all__ = ["Expected", "Informed", "InformedShedder"]
 
@@ -80,7 +80,20 @@ class Informed:
     def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Made:
         """Find out what can be known of queries over a stream."""
         generator = generator_of(stream.table, queries[0].schema)
+        _check_gaps(stream, Stream.of(generator.draw(_PILOT, _SEED), queries[0].schema), generator.name)
         return Made(tuple(Expected.of(query, generator, setting) for query in queries))
+
+
+def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
+    """Refuse events that come faster or slower than the generator's: what is to be expected depends on it."""
+    if len(stream) < 2:
+        return
+    gap, own = stream.span / (len(stream) - 1), drawn.span / (len(drawn) - 1)
+    if abs(gap / own - 1) > 0.05 + 5 / len(stream) ** 0.5:
+        raise ValidationError(
+            f"shedders: 'informed' knows the generator {name}, where two events are {own:,.0f} ns apart in the mean, "
+            f"and these are {gap:,.0f} ns; leave it out"
+        )
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _why(
 ) -> str:  # fmt: skip
     """Why a row does not count; empty if it does."""
     if target.demand is not None:
-        return ""
+        return "" if fired else "nothing was shed"
     if target.rate is not None:
         found = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
     else:
