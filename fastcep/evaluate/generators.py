@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,7 @@ class Generator:
 
     def draw(self, events: int, seed: int) -> pa.Table:
         """Generate a stream."""
-        return ds2(events, seed) if self.name == "ds2" else ds1(events, seed)
+        return ds2(events, seed) if self.name == "ds2" else ds1(events, seed, c_values=self.c_values)
 
 
 def generator_of(events: pa.Table, schema: Schema) -> Generator:
@@ -68,17 +69,25 @@ def generator_of(events: pa.Table, schema: Schema) -> Generator:
 
 def _checked(name: str, events: pa.Table) -> Generator:
     found = Generator(name)
+    rest = events
     if name == "ds1":
-        of_c = pc.min_max(events.filter(pc.equal(events["type"], "C"))["V"]).as_py()
-        if of_c["min"] is not None and (of_c["min"] < 1 or of_c["max"] > 10 or of_c["min"] > 1):
-            found = Generator(name, (of_c["min"], of_c["max"]))
-    rest = events if name == "ds2" else events.filter(pc.not_equal(events["type"], "C"))
+        of_c = pc.field("type") == "C"
+        low, high = _ends(events.filter(of_c), "V")
+        rest = events.filter(~of_c)
+        if low is not None and not (low == 1 and high == 10):
+            found = Generator(name, (low, high))
     expected = _FIXED if name == "ds2" else {"ID": Values(1, 10), "V": Values(1, 10)}
-    for column in expected.keys() & set(events.column_names):
-        seen, of = pc.min_max(rest[column]).as_py(), expected[column]
-        if seen["min"] is not None and not of.low <= seen["min"] <= seen["max"] <= of.high:
+    for column, of in expected.items():
+        low, high = _ends(rest, column)
+        if low is not None and not of.low <= low <= high <= of.high:
             raise ValidationError(
-                f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to {of.high:g}, "
-                f"and the events have {seen['min']} to {seen['max']}; leave it out"
+                f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to "
+                f"{of.high:g}, and the events have {low} to {high}; leave it out"
             )
     return found
+
+
+def _ends(events: pa.Table, column: str) -> tuple[Any, Any]:
+    """The smallest and the largest value; None of none."""
+    values = events[column].drop_null().to_numpy()
+    return (values.min().item(), values.max().item()) if len(values) else (None, None)

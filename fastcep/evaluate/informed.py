@@ -1,11 +1,11 @@
 """The reference *informed*: sheds by the true expectations of the generator that the events come from.
 
-It is told which generator that is, draws a long stream of its own from it, and observes the query on that. So for each
-class of events and of partial matches, told apart by all that the rest of the query wants to know of them, it knows the
-contribution and the consumption that are to be expected (up to the error of a sample of some hundred thousand partial
-matches), and in which order classes are best dropped (`fastcep.evaluate.groups`). A demand for a share of the work is met by
-the first steps of that order, the last of them by chance. It knows nothing of the events that are to come: no shedder that
-is fitted on history can expect to know more.
+It is told which generator that is, draws a long stream of its own from it, and observes the query on that. So for
+each class of events and of partial matches, told apart by all that the rest of the query wants to know of them, it
+knows the contribution and the consumption that are to be expected (up to the error of a sample of some hundred
+thousand partial matches), and in which order classes are best dropped (`fastcep.evaluate.groups`). A demand for a
+share of the work is met by the first steps of that order, the last of them by chance. It knows nothing of the events
+that are to come: no shedder that is fitted on history can expect to know more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
 from fastcep.evaluate.groups import Step, drops
+from fastcep.evaluate.protocols import Knows
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
@@ -35,7 +36,7 @@ __all__ = ["Expected", "Informed", "InformedShedder"]
 
 Floats = npt.NDArray[np.float64]
 
-#: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches and matches.
+#: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches.
 _SEED = 1_000_003
 _RECORDS = 500_000
 _PILOT = 5_000  # events by which it is found how many there are
@@ -69,13 +70,12 @@ class Expected:
         return cls(query.name, own, of_events, tuple(drops(record, times, _SLICES, setting.costs)))
 
 
-@dataclass(frozen=True)
-class Informed:
+class Informed(Knows):
     """The strategy ``informed``: knows a generator."""
 
-    name: str = "informed"
-    label: str = "informed (knows the generator)"
-    reference: bool = True
+    name = "informed"
+    label = "informed (knows the generator)"
+    reference = True
 
     def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Made:
         """Find out what can be known of queries over a stream."""
