@@ -8,9 +8,9 @@ long as b is not bound, and then ``a.V + b.V``. Attributes that are compared for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ _MOST = 255
 #: Into how many parts of a unit reals are cut, if there is room.
 _PARTS = (8, 4, 2, 1)
 _DRAWS = 4096
+_FAR = 2.0**53  # values are no whole numbers of int64 beyond
 
 Floats = npt.NDArray[np.float64]
 
@@ -145,8 +146,11 @@ def _last(node: ast.Expr) -> ast.Expr:
 
 
 def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classes | None:
-    """A class per combination of values; reals are cut into as fine parts as there is room for."""
-    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values)]
+    """A class per combination of values; reals are cut into as fine parts as there is room for.
+
+    What has most values is left out where there is none.
+    """
+    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values) and len(_found(part, values))]
     plain = {part for part in chosen if isinstance(part, ast.Attribute)}
     attributes = {(part.leaf, part.name) for part in plain if isinstance(part, ast.Attribute)}
     chosen = [
@@ -155,15 +159,13 @@ def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classe
     ]  # fmt: skip
     while chosen:
         for parts in _PARTS:
-            ranges = [found for part in chosen if (found := _range(part, values, parts)) is not None]
-            if not ranges:
-                return None
+            ranges = [_range(part, values, parts) for part in chosen]
             sizes = [high - low + 1 for low, high, _ in ranges]
-            if prod(sizes) <= _MOST:
+            if math.prod(sizes) <= _MOST:
                 texts = tuple(text for _, _, text in ranges)
-                table = np.arange(prod(sizes), dtype=np.uint8).reshape(sizes)
+                table = np.arange(math.prod(sizes), dtype=np.uint8).reshape(sizes)
                 return Classes(texts, tuple(low for low, _, _ in ranges), table, int(table.size))
-        chosen = chosen[:-1]
+        chosen.pop(int(np.argmax(sizes)))
     return None
 
 
@@ -174,25 +176,31 @@ def _ranged(node: ast.Expr, values: Mapping[str, Values]) -> bool:
     )  # fmt: skip
 
 
-def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str] | None:
-    """The smallest and largest whole number that the feature has, and its text; None where it is never a number."""
+def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:
+    """The smallest and largest whole number that the feature has, and its text."""
     own = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
-    whole = all(values[part.name].whole for part in own) and not any(
-        isinstance(part, ast.Call) or (isinstance(part, ast.Binary) and part.operator in "/^") for part in ast.walk(node)
-    )
-    random = np.random.default_rng(0)
-    drawn = {}
-    for part in own:
-        of = values[part.name]
-        ends = random.choice([of.low, of.high], _DRAWS)
-        drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, random.uniform(of.low, of.high, _DRAWS))
-    with np.errstate(all="ignore"):  # as in a query, the root of a negative number is none
-        found = np.asarray(_value(node, drawn) * (1 if whole else parts))
-    found = found[np.abs(found) < 2.0**53]
-    if not len(found):
-        return None
+    whole = all(values[part.name].whole for part in own) and not any(map(_is_real, ast.walk(node)))
+    found = _found(node, values) * (1 if whole else parts)
     text = expression_text(node)
     return int(np.floor(found.min())), int(np.floor(found.max())), text if whole else f"({text}) * {parts}"
+
+
+def _found(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
+    """Values that the feature has, without what is none: as in a query, such as the root of a negative number."""
+    random = np.random.default_rng(0)
+    drawn = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute):
+            of = values[part.name]
+            ends, inside = random.choice([of.low, of.high], _DRAWS), random.uniform(of.low, of.high, _DRAWS)
+            drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
+    with np.errstate(all="ignore"):
+        found = np.asarray(_value(node, drawn), np.float64)
+    return found[np.abs(found) < _FAR]
+
+
+def _is_real(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Call) or (isinstance(node, ast.Binary) and node.operator in ("/", "^"))
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -216,6 +224,6 @@ def _value(node: ast.Expr, drawn: Mapping[tuple[str, str], Floats]) -> Any:
             return _OPERATORS[node.operator](_value(node.left, drawn), _value(node.right, drawn))
         case ast.Call():
             return _FUNCTIONS[node.function](*(_value(part, drawn) for part in node.arguments))
-        case ast.Literal():
-            return float(node.value)
+        case ast.Literal(int() | float() as number):
+            return float(number)
     raise AssertionError(node)

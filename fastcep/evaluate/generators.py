@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep.datasets import ds1, ds2
+from fastcep.datasets.generate import C_VALUES
 from fastcep.errors import ValidationError
 from fastcep.evaluate.features import Values
 from fastcep.events import Schema
@@ -18,7 +18,6 @@ from fastcep.events import Schema
 __all__ = ["Generator", "generator_of"]
 
 _DS1, _DS2 = {"ID", "V"}, {"ID", "x", "y", "v"}
-_WHOLE = (1, 10)  # the values of ds1
 _ENOUGH = 200  # events of C of which the smallest and the largest of ten values are seen
 
 _FIXED = {"ID": Values(1, 10), "x": Values(0, 4, whole=False), "y": Values(0, 4, whole=False), "v": Values(2, 5)}
@@ -37,7 +36,7 @@ class Generator:
     """
 
     name: str
-    c_values: tuple[int, int] = _WHOLE
+    c_values: tuple[int, int] = C_VALUES
 
     @property
     def values(self) -> Mapping[str, Values]:
@@ -48,13 +47,7 @@ class Generator:
 
     def draw(self, events: int, seed: int) -> pa.Table:
         """Generate a stream."""
-        table = ds2(events, seed) if self.name == "ds2" else ds1(events, seed)
-        if self.c_values == _WHOLE:
-            return table
-        low, high = self.c_values
-        drawn = np.random.default_rng(seed + 1).integers(low, high + 1, events)
-        values = pc.if_else(_is_c(table), pa.array(drawn), table["V"])
-        return table.set_column(table.schema.get_field_index("V"), "V", values)
+        return ds2(events, seed) if self.name == "ds2" else ds1(events, seed, c_values=self.c_values)
 
 
 def generator_of(events: pa.Table, schema: Schema) -> Generator:
@@ -82,31 +75,29 @@ def _checked(name: str, events: pa.Table, names: set[str]) -> Generator:
     found = Generator(name)
     rest, expected = events, _FIXED
     if name == "ds1":
-        of_c, rest = events.filter(_is_c(events)), events.filter(pc.invert(_is_c(events)))
-        expected = {"ID": Values(*_WHOLE), "V": Values(*_WHOLE)}
-        if "V" in names and len(of_c):
-            found = Generator(name, _values_of_c(of_c["V"]))
+        of_c = pc.field("type") == "C"
+        rest, expected = events.filter(~of_c), {"ID": Values(1, 10), "V": Values(1, 10)}
+        if "V" in names:
+            found = Generator(name, _values_of_c(events.filter(of_c)))
     for column in sorted(expected.keys() & names):
         of = expected[column]
-        seen: Any = pc.min_max(rest[column]).as_py()
-        if seen["min"] is not None and not of.low <= seen["min"] <= seen["max"] <= of.high:
+        low, high = _ends(rest, column)
+        if low is not None and not of.low <= low <= high <= of.high:
             raise ValidationError(
                 f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to "
-                f"{of.high:g}, and the events have {seen['min']} to {seen['max']}; leave it out"
+                f"{of.high:g}, and the events have {low} to {high}; leave it out"
             )
     return found
 
 
-def _is_c(events: pa.Table) -> Any:
-    """Which events are of type C."""
-    kinds: Any = events["type"].cast(pa.string())
-    return pc.equal(kinds, "C")
+def _values_of_c(events: pa.Table) -> tuple[int, int]:
+    """The range that V is drawn from: the usual one, unless there are other values, or enough and never all of it."""
+    low, high = _ends(events, "V")
+    usual = low is None or C_VALUES[0] <= low <= high <= C_VALUES[1]
+    return C_VALUES if usual and len(events) < _ENOUGH else (low, high)
 
 
-def _values_of_c(values: Any) -> tuple[int, int]:
-    """The range that V of C is drawn from: the usual one, unless there are others, or enough of it and never all."""
-    seen: Any = pc.min_max(values).as_py()
-    low, high = (seen["min"], seen["max"]) if seen["min"] is not None else _WHOLE
-    if len(values) < _ENOUGH and _WHOLE[0] <= low <= high <= _WHOLE[1]:
-        return _WHOLE
-    return low, high
+def _ends(events: pa.Table, column: str) -> tuple[Any, Any]:
+    """The smallest and the largest value; None of none."""
+    values = events[column].drop_null().to_numpy()
+    return (values.min().item(), values.max().item()) if len(values) else (None, None)

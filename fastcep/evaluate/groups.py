@@ -1,12 +1,15 @@
 """In which order whole classes of events and partial matches are best dropped, by what a record says of each class.
 
-As `Foresight` does for single ones: again and again what has the least contribution per consumption falls, both as they
-are after all drops so far. But what falls is a *group*: all events of a class for a variable, or all partial matches of a
-class, from a slice of their window on (from the first slice on: none is born). A group's contribution is the number of
-matches that go with it, its consumption what it costs, all that comes of it included; both are counted over a record of a
-long stream, so that they are expectations: of what is to come, given the class and the age (hybrid, section III-B).
+As `Foresight` does for single ones: again and again what has the least contribution per consumption falls, both as
+they are after all drops so far. But what falls is a *group*: all events of a class for a variable, or all partial
+matches of a class, from a slice of their window on (from the first slice on: none is born). A group's contribution
+is the number of matches that go with it, its consumption what it costs, all that comes of it included; both are
+counted over a record of a long stream, so that they are expectations: of what is to come, given the class and the
+age (hybrid, section III-B). Where a partial match binds several events of one class to a repeated variable, it
+counts for each.
 
-What comes out is a list of steps with the share of the cost that is saved, and of the matches that are left, after each.
+What comes out is a list of steps with the share of the cost that is saved, and of the matches that are left, after
+each.
 """
 
 from __future__ import annotations
@@ -81,7 +84,9 @@ class _Groups:
         self.levels = _levels(self.parents)
         starts = self._starts()
         limits = _limits(record.plan.query.window, times, starts, slices)
-        self.born = np.array([self.events > limit for limit in limits[:-1]], np.int64).sum(axis=0)
+        self.born = np.zeros(len(self.parents), np.int64)
+        for limit in limits[:-1]:
+            self.born += self.events > limit
         self.n_classes = 1 + int((record.classes & 255).max(initial=0))
         seen = int((record.asked >> 32).max(initial=0))  # of events that asked and made nothing, too
         self.n_kinds = 1 + max(seen, int((record.classes >> 8).max(initial=0)))
@@ -156,12 +161,15 @@ class _Groups:
         children = np.flatnonzero(made & (self.parents >= 0))
         at = self.group[self.parents[children]] * slices + self.born[children]
         cells = self.n_groups * slices
-        lost = np.bincount(at, needed[children], cells).reshape(-1, slices)
+        lost = np.bincount(at, needed[children], cells).astype(np.float64).reshape(-1, slices)
         spent += np.bincount(at, below[children], cells).reshape(-1, slices)
-        spent += table.created * np.bincount(self.group[rows] * slices + self.born[rows], minlength=cells).reshape(-1, slices)
-        meets = np.bincount(self.asked, met[:-1] * asks, len(self.refused))
-        event_lost = np.bincount(self.kind[made], needed[made], len(self.refused))
-        event_spent = table.visited * meets + np.bincount(self.kind[made], below[made], len(self.refused))
+        births = np.bincount(self.group[rows] * slices + self.born[rows], minlength=cells)
+        spent += max(0.0, table.created - table.refused) * births.reshape(-1, slices)
+        meets = np.bincount(self.asked, met[:-1] * asks, len(self.refused)).astype(np.float64)
+        event_lost = np.bincount(self.kind[made], needed[made], len(self.refused)).astype(np.float64)
+        event_spent = table.visited * meets + np.bincount(
+            self.kind[made], below[made], len(self.refused)
+        ).astype(np.float64)
         return lost, spent, event_lost, event_spent, float(own[made].sum()), int((made & self.matched).sum())
 
     # ------------------------------------------------------------------------------------------------------ the steps
@@ -196,7 +204,8 @@ class _Groups:
         ratios = np.divide(behind_lost, behind_spent, out=np.full(lost.shape, np.inf), where=behind_spent > 0)
         event_ratios = np.divide(event_lost, event_spent, out=np.full(len(event_lost), np.inf), where=event_spent > 0)
         free = [(True, int(item), 0) for item in np.flatnonzero(event_ratios == 0)]
-        free += [(False, int(item), int(np.argmax(ratios[item] == 0))) for item in np.flatnonzero((ratios == 0).any(axis=1))]
+        for item in np.flatnonzero((ratios == 0).any(axis=1)).tolist():
+            free.append((False, item, int(np.argmax(ratios[item] == 0))))
         if free:
             return free
         row, event = int(np.argmin(ratios)), int(np.argmin(event_ratios))

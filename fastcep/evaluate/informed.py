@@ -1,11 +1,11 @@
 """The reference *informed*: sheds by the true expectations of the generator that the events come from.
 
-It is told which generator that is, draws a long stream of its own from it, and observes the query on that. So for each
-class of events and of partial matches, told apart by all that the rest of the query wants to know of them, it knows the
-contribution and the consumption that are to be expected (up to the error of a sample of some hundred thousand partial
-matches), and in which order classes are best dropped (`fastcep.evaluate.groups`). A demand for a share of the work is met by
-the first steps of that order, the last of them by chance. It knows nothing of the events that are to come: no shedder that
-is fitted on history can expect to know more.
+It is told which generator that is, draws a long stream of its own from it, and observes the query on that. So for
+each class of events and of partial matches, told apart by all that the rest of the query wants to know of them, it
+knows the contribution and the consumption that are to be expected (up to the error of a sample of some hundred
+thousand partial matches), and in which order classes are best dropped (`fastcep.evaluate.groups`). A demand for a
+share of the work is met by the first steps of that order, the last of them by chance. It knows nothing of the events
+that are to come: no shedder that is fitted on history can expect to know more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
 from fastcep.evaluate.groups import Step, drops
+from fastcep.evaluate.protocols import Knows
 from fastcep.evaluate.stream import Stream
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
@@ -35,10 +36,13 @@ __all__ = ["Expected", "Informed", "InformedShedder"]
 
 Floats = npt.NDArray[np.float64]
 
-#: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches and matches.
+#: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches.
 _SEED = 1_000_003
 _RECORDS = 500_000
 _PILOT = 5_000  # events by which it is found how many there are
+
+#: Into how many slices the window is cut where decisions cost nothing. Else they are few, and what is to be dropped
+#: from some age on would live until the next one: then it is dropped by class alone.
 _SLICES = 4
 
 
@@ -47,6 +51,7 @@ class Expected:
     """What is known of a query: its classes, and in which order they are best dropped."""
 
     query: str
+    slices: int
     classes: Mapping[str, Classes]
     event_classes: Mapping[str, Classes]
     steps: tuple[Step, ...]
@@ -66,16 +71,16 @@ class Expected:
             query, table, cost_table=setting.costs, index=setting.index, classes=own, event_classes=of_events
         ).records
         times = EventBatch.from_data(query.schema, table, StringTable(), "events").time
-        return cls(query.name, own, of_events, tuple(drops(record, times, _SLICES, setting.costs)))
+        slices = _SLICES if setting.clock == "virtual" and not setting.costs.decision else 1
+        return cls(query.name, slices, own, of_events, tuple(drops(record, times, slices, setting.costs)))
 
 
-@dataclass(frozen=True)
-class Informed:
+class Informed(Knows):
     """The strategy ``informed``: knows a generator."""
 
-    name: str = "informed"
-    label: str = "informed (knows the generator)"
-    reference: bool = True
+    name = "informed"
+    label = "informed (knows the generator)"
+    reference = True
 
     def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Made:
         """Find out what can be known of queries over a stream."""
@@ -120,11 +125,11 @@ class InformedShedder(Baseline):
 
     name = "informed"
     drops_matches = True
-    slices = _SLICES
 
     def __init__(self, expected: Sequence[Expected], seed: int = 0) -> None:
         super().__init__(seed)
         self._expected = {item.query: item for item in expected}
+        self.slices = max(item.slices for item in expected)
         self._tables: dict[str, _Tables] = {}
         self._dropped: dict[str, int] = {}
 

@@ -51,7 +51,9 @@ class Fits(Protocol):
 
 
 class Knows(Protocol):
-    """Finds out, before anything runs, what no strategy can know; it may have ``label`` and ``reference`` as `Makes` has.
+    """Finds out, before anything runs, what no strategy can know.
+
+    It may have ``label`` and ``reference`` as `Makes` has.
 
     Attributes
     ----------

@@ -156,7 +156,7 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
 
 def _spelled(spelling: str, model: str | None) -> Strategy:
     if spelling in REFERENCES:
-        return _strategy(REFERENCES[spelling], (), model)
+        return _strategy(REFERENCES[spelling](), (), model)
     kind = SHEDDERS.get(spelling)
     if kind is not None and model is not None and _takes_model(spelling):
         return Strategy(spelling, _label(kind), makes=Named(spelling, (("model", model),)))

@@ -180,7 +180,7 @@ def test_few_true_matches_give_no_ratios() -> None:
 
 
 def test_references_do_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(references.REFERENCES, "oracle", Everything())
+    monkeypatch.setitem(references.REFERENCES, "oracle", Everything)
 
     class Knows(RandomEvents):
         name, label, reference = "knows", "knows more", True

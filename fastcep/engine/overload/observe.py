@@ -1,6 +1,7 @@
 """Run queries over a stream and keep a record of all their partial matches: what came of each, and what it cost.
 
-What is recorded, and how, says ``fastcep._core.observe``; this makes an engine that does it, and puts its lists together.
+What is recorded, and how, says ``fastcep._core.observe``; this makes an engine that does it, and puts its lists
+together.
 The record is for afterwards: to fit models, and to know what could have been dropped (`fastcep.evaluate`).
 """
 
@@ -171,8 +172,8 @@ def observe(
         The record of each query, what each event cost, and the matches.
     """
     engine = Engine(
-        queries, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index, shedder=_Observer(classes or {}, event_classes or {}),
-        detector=_Calm(),
+        queries, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index,
+        shedder=_Observer(classes or {}, event_classes or {}), detector=_Calm(),
     )  # fmt: skip
     costs: list[Floats] = []
     engine.listen(lambda processing, _: costs.append(processing))
