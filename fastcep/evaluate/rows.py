@@ -7,16 +7,13 @@ from statistics import median
 from typing import Any
 
 from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.targets import Target
+from fastcep.evaluate.targets import LATE, Target
 from fastcep.evaluate.trial import Trial
 
-__all__ = ["LATE", "LEAST_MATCHES", "row_of", "wins_of"]
+__all__ = ["LEAST_MATCHES", "row_of", "wins_of"]
 
 #: Fewer true matches give no ratios: one match more or less would be seen in them.
 LEAST_MATCHES = 1_000
-
-#: With rates, this share of the events may be later than the bound.
-LATE = 0.001
 
 #: Of which values of a row medians are taken where a run is made several times, and their spread told.
 _SPREAD = (
