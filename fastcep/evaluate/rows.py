@@ -111,10 +111,19 @@ def _why(
         found = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
     else:
         share = values[f"{trial.setting.statistic}_latency"] / target.bound
-        found = f"{trial.setting.statistic} latency {share:.4g} of the bound"
+        found = f"{trial.setting.statistic} latency {_beside_one(share)} of the bound"
     reasons = [] if held else [f"bound not held: {found}"]
     if not fired and demanded:
         reasons.append("nothing was shed, although the detector fired")
     elif not fired:
         reasons.append(f"detector never fired: {found}")
     return "; ".join(reasons)
+
+
+def _beside_one(share: float) -> str:
+    """A share in a few digits, enough of them to see whether it is above 1."""
+    for digits in (4, 6, 9):
+        text = f"{share:.{digits}g}"
+        if (float(text) > 1) == (share > 1):
+            return text
+    return repr(share)

@@ -14,7 +14,7 @@ from shed_runs import engine, found
 
 import fastcep as fc
 from fastcep.engine.overload.protocols import Orders
-from fastcep.evaluate import references
+from fastcep.evaluate import references, rows
 from fastcep.evaluate.document import is_monotonic
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
@@ -163,6 +163,13 @@ def test_a_bound_may_be_near_what_events_cost_that_are_dropped() -> None:
 def test_there_must_be_something_to_judge(shedders: str) -> None:
     with pytest.raises(fc.ValidationError, match=r"skip=0\.9999: found 5,000 events, none of which is left to judge"):
         evaluated(shedders, stream().slice(0, 5_000), bounds="500us", skip=0.9999)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.5, "0.5"), (1.0, "1"), (1.6667, "1.667"), (1.00004, "1.00004"), (1 + 1e-12, "1.000000000001")]
+)
+def test_what_is_just_above_the_bound_is_not_told_to_be_at_it(share: float, text: str) -> None:
+    assert rows._beside_one(share) == text
 
 
 def _one_line(report: Any) -> None:
