@@ -39,6 +39,7 @@ Floats = npt.NDArray[np.float64]
 #: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches.
 _SEED = 1_000_003
 _RECORDS = 500_000
+_MOST = 4_000_000  # events, however few partial matches come of them
 _PILOT = 5_000  # events by which it is found how many there are
 
 #: Into how many slices the window is cut where decisions cost nothing. Else they are few, and what is to be dropped
@@ -66,7 +67,7 @@ class Expected:
         own = features(query, generator.values)
         of_events = event_features(query, generator.values)
         pilot = len(observe(query, generator.draw(_PILOT, _SEED), index=setting.index).records[0].parents)
-        table = generator.draw(int(_PILOT * max(1.0, _RECORDS / max(pilot, 1))), _SEED)
+        table = generator.draw(int(min(_PILOT * max(1.0, _RECORDS / max(pilot, 1)), _MOST)), _SEED)
         (record,) = observe(
             query, table, cost_table=setting.costs, index=setting.index, classes=own, event_classes=of_events
         ).records

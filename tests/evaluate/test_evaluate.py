@@ -166,7 +166,7 @@ def test_there_must_be_something_to_judge(shedders: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.5, "0.5"), (1.0, "1"), (1.6667, "1.667"), (1.00004, "1.00004"), (1 + 1e-12, "1.000000000001")]
+    ("share", "text"), [(0.5, "0.5"), (1.0, "1"), (1.6667, "1.667"), (1.00004, "1.00004"), (1 + 1e-9, "1.000000001")]
 )
 def test_what_is_just_above_the_bound_is_not_told_to_be_at_it(share: float, text: str) -> None:
     assert rows._beside_one(share) == text

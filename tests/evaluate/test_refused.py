@@ -1,4 +1,4 @@
-"""The references ``oracle`` and ``informed``, and that they take what they should and refuse the rest at once."""
+"""What the references take, and that they refuse the rest at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evaluations import EVENTS, SCHEMA, evaluated, query, stream
 import fastcep as fc
 from fastcep.evaluate import experiment
 from fastcep.evaluate.features import Values, features
-from fastcep.evaluate.generators import generator_of
+from fastcep.evaluate.generators import Generator, generator_of
 
 V = {"V": Values(1, 10)}
 
@@ -101,3 +101,17 @@ def test_the_oracle_may_be_as_late_as_the_others() -> None:
         "oracle", queries=short, rates="130%", latency_bound="200ns", cost_table="measured", skip=0.1
     ).rows
     assert row["held"] and 0 < row["share_over_bound"] <= 0.001
+
+
+def test_what_is_rare_is_not_drawn_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a query of which next to nothing comes, no stream that fits into memory has enough."""
+    drawn: list[int] = []
+
+    def draw(self: Generator, events: int, seed: int) -> pa.Table:
+        drawn.append(events)
+        return stream().slice(0, 5_000)
+
+    monkeypatch.setattr(Generator, "draw", draw)
+    rare = query("PATTERN SEQ(A a, B b) WHERE a.ID = 1 AND a.V = 1 AND b.ID = 1 AND b.V = 10 WITHIN 20ms")
+    evaluated("informed", queries=rare, bounds="60%")
+    assert max(drawn) == 4_000_000
