@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ import pyarrow as pa
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart
 from fastcep.cli.run import load
-from fastcep.errors import OrderError, ValidationError
+from fastcep.errors import DataError, OrderError, ValidationError
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
@@ -102,6 +102,7 @@ def evaluate(
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
+    _check_read({"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
@@ -124,6 +125,14 @@ def evaluate(
         report.to_html(page)
     _show(report, json)
     return _tell(report)
+
+
+def _check_read(files: Mapping[str, Path | None], targets: Mapping[str, Path | None]) -> None:
+    """Refuse to write over a file that is read."""
+    for option, target in targets.items():
+        for name, path in files.items():
+            if target is not None and path is not None and target.resolve() == path.resolve():
+                raise ValidationError(f"{option} cannot go to '{target}', which is {name}; give another path")
 
 
 @contextmanager
@@ -157,7 +166,22 @@ def _read(inputs: InputOptions, sources: Sequence[str], schema: Schema) -> pa.Ta
         batches = list(source)
     if not batches:
         raise ValidationError(f"--input {', '.join(sources)}: found no events; an evaluation needs some")
-    return pa.Table.from_batches(batches)
+    return _joined(batches, schema)
+
+
+def _joined(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.Table:
+    """One table; of files whose columns are not the same those that the schema reads, wherever they stand."""
+    if not schema.header or all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.Table.from_batches(batches)
+    read = {schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns)}
+    tables = [
+        pa.Table.from_batches([batch]).select([name for name in batch.schema.names if name in read])
+        for batch in batches
+    ]  # fmt: skip
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"--input: files whose columns do not go together: {error}; evaluate them one by one") from None
 
 
 @contextmanager
