@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastcep.cli.inputs import InputOptions
-from fastcep.cli.outputs import check_apart
+from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
 from fastcep.errors import DataError, OrderError, ValidationError
 from fastcep.evaluate import Report
@@ -102,7 +102,8 @@ def evaluate(
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
-    _check_read({"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}, targets)
+    read = {"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}
+    check_not_read(read, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
@@ -125,14 +126,6 @@ def evaluate(
         report.to_html(page)
     _show(report, json)
     return _tell(report)
-
-
-def _check_read(files: Mapping[str, Path | None], targets: Mapping[str, Path | None]) -> None:
-    """Refuse to write over a file that is read."""
-    for option, target in targets.items():
-        for name, path in files.items():
-            if target is not None and path is not None and target.resolve() == path.resolve():
-                raise ValidationError(f"{option} cannot go to '{target}', which is {name}; give another path")
 
 
 @contextmanager
