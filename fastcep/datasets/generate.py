@@ -15,8 +15,10 @@ from fastcep.errors import ValidationError
 
 __all__ = [
     "CHUNK",
+    "C_VALUES",
     "check_share",
     "check_size",
+    "check_values",
     "ds1",
     "ds1_batches",
     "ds2",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 CHUNK = 65_536  # events
+C_VALUES = (1, 10)  # of V of the events of type C in DS1, as of all others
 TYPES = ["A", "B", "C", "D"]  # not yet an Arrow array: making one at import would load pandas
 _DS1: dict[str, pa.DataType] = {"type": pa.string(), "ID": pa.int64(), "V": pa.int64(), "ts": pa.int64()}
 _DS2: dict[str, pa.DataType] = {
@@ -43,11 +46,13 @@ Ints = npt.NDArray[np.int64]
 _KINDS, _IDS, _VALUES, _GAPS = (0, 4), (1, 11), (1, 11), (1, 20)  # half-open ranges of the draws of DS1
 
 
-def ds1_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> Iterator[pa.RecordBatch]:
+def ds1_batches(
+    events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK, c_values: tuple[int, int] = C_VALUES
+) -> Iterator[pa.RecordBatch]:
     """Generate DS1 piece by piece, in memory bounded by the chunk.
 
-    The concatenated batches equal ``ds1(events, seed)`` exactly. DS1 draws whole columns one after the other from
-    one random stream, so each column is given its own copy of the stream, wound forward past the columns before it
+    The concatenated batches equal ``ds1(events, seed, c_values)`` exactly. DS1 draws whole columns one after the other
+    from one random stream, so each column is given its own copy of the stream, wound forward past the columns before it
     (a few nanoseconds an event, once at the start).
 
     Parameters
@@ -58,6 +63,9 @@ def ds1_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> I
         Seed of ``numpy.random.default_rng``.
     chunk
         Events in a batch, at least 1; the last batch may hold fewer.
+    c_values
+        The least and the largest ``V`` of the events of type C, each value equally likely. If it is not (1, 10), they
+        are drawn from a random stream of their own, spawned from the seed; all else stays as it is.
 
     Yields
     ------
@@ -68,10 +76,11 @@ def ds1_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> I
     Raises
     ------
     ValidationError
-        If ``events`` or ``chunk`` is below 1.
+        If ``events`` or ``chunk`` is below 1, or ``c_values`` no range.
     """
     check_size(events=events, chunk=chunk)
-    return _ds1_batches(events, seed, chunk)
+    check_values(c_values)
+    return _ds1_batches(events, seed, chunk, c_values)
 
 
 def ds2_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> Iterator[pa.RecordBatch]:
@@ -100,12 +109,12 @@ def ds2_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> I
     return _ds2_batches(events, seed, chunk)
 
 
-def ds1(events: int = 1_000_000, seed: int = 7) -> pa.Table:
+def ds1(events: int = 1_000_000, seed: int = 7, c_values: tuple[int, int] = C_VALUES) -> pa.Table:
     """Generate the stream DS1 as one table.
 
     Parameters
     ----------
-    events, seed
+    events, seed, c_values
         As for `ds1_batches`.
 
     Returns
@@ -116,9 +125,9 @@ def ds1(events: int = 1_000_000, seed: int = 7) -> pa.Table:
     Raises
     ------
     ValidationError
-        If ``events`` is below 1.
+        If ``events`` is below 1, or ``c_values`` no range.
     """
-    return pa.Table.from_batches(ds1_batches(events, seed), DS1_SCHEMA).combine_chunks()
+    return pa.Table.from_batches(ds1_batches(events, seed, c_values=c_values), DS1_SCHEMA).combine_chunks()
 
 
 def ds2(events: int = 1_000_000, seed: int = 7) -> pa.Table:
@@ -201,6 +210,15 @@ def check_size(**sizes: int) -> None:
             raise ValidationError(f"{name}={value}: expected at least 1")
 
 
+def check_values(c_values: tuple[int, int]) -> None:
+    """Raise ValidationError if this is not a range of whole numbers."""
+    pair = isinstance(c_values, tuple | list) and len(c_values) == 2
+    if not pair or not all(_whole(value) for value in c_values) or c_values[0] > c_values[1]:
+        raise ValidationError(
+            f"c_values={c_values!r}: expected two whole numbers, the least and the largest value, such as (2, 10)"
+        )
+
+
 def check_share(**shares: float) -> None:
     """Raise ValidationError if one of the named shares is not from 0 to 1."""
     for name, value in shares.items():
@@ -238,13 +256,18 @@ def rechunk(batches: Iterator[pa.RecordBatch], events: int, chunk: int) -> Itera
         rows -= size
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
+
+
 def _sizes(events: int, chunk: int) -> Iterator[int]:
     for start in range(0, events, chunk):
         yield min(chunk, events - start)
 
 
-def _ds1_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]:
+def _ds1_batches(events: int, seed: int, chunk: int, c_values: tuple[int, int]) -> Iterator[pa.RecordBatch]:
     stream = np.random.default_rng(seed)
+    others = stream.spawn(1)[0] if tuple(c_values) != C_VALUES else None  # draws nothing from the stream itself
     draws: list[Callable[[int], Ints]] = []
     for low, high in (_KINDS, _IDS, _VALUES, _GAPS):
         draws.append(_integers(_copy(stream), low, high))
@@ -256,7 +279,10 @@ def _ds1_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]
     for size in _sizes(events, chunk):
         kind, ts = kinds(size), np.cumsum(gaps(size)) + last
         last = int(ts[-1])
-        yield pa.record_batch([_type_names(kind), ids(size), values(size), ts], schema=DS1_SCHEMA)
+        value = values(size)
+        if others is not None:
+            value = np.where(kind == TYPES.index("C"), others.integers(*c_values, size, endpoint=True), value)
+        yield pa.record_batch([_type_names(kind), ids(size), value, ts], schema=DS1_SCHEMA)
 
 
 def _ds2_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]:

@@ -37,6 +37,38 @@ def test_ds1_draws_columns_one_after_the_other() -> None:
     assert datasets.ds1(n, 3).to_pydict() == expected
 
 
+@pytest.mark.parametrize("c_values", [(2, 10), (2, 2), (12, 20)])
+def test_ds1_draws_the_values_of_c_on_their_own(c_values: tuple[int, int]) -> None:
+    plain, table = datasets.ds1(40_000, 3), datasets.ds1(40_000, 3, c_values)
+    is_c = pc.equal(table["type"], "C").to_numpy()
+    assert table.drop_columns("V").equals(plain.drop_columns("V"))
+    assert (table["V"].to_numpy() == plain["V"].to_numpy())[~is_c].all()
+    low, high = c_values
+    counts = np.bincount(table["V"].to_numpy()[is_c], minlength=high + 1)
+    assert counts[:low].sum() == 0 and len(counts) == high + 1
+    assert np.abs(counts[low:] * (high - low + 1) / is_c.sum() - 1).max() < 0.1
+    assert not table.equals(datasets.ds1(40_000, 4, c_values))
+
+
+def test_ds1_with_the_usual_values_of_c_is_the_usual_one() -> None:
+    assert datasets.ds1(1_000, 3, (1, 10)).equals(datasets.ds1(1_000, 3))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 65_536, 100_000])
+def test_batches_with_other_values_of_c_equal_the_table(chunk: int) -> None:
+    n = 500 if chunk < 10 else 70_001
+    batches = datasets.ds1_batches(n, 11, chunk, c_values=(2, 10))
+    assert pa.Table.from_batches(batches).equals(datasets.ds1(n, 11, c_values=(2, 10)))
+
+
+@pytest.mark.parametrize("wrong", [(10, 2), (2,), (1, 2, 3), (2.0, 10), (True, 10), "12", 2, (0, 1 << 70)])
+def test_ds1_refuses_what_is_no_range(wrong: object) -> None:
+    with pytest.raises(ValidationError, match=r"c_values=.*: expected two whole numbers"):
+        datasets.ds1(10, c_values=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=r"c_values="):
+        datasets.ds1_batches(10, c_values=wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 65_536, 100_000])
 @pytest.mark.parametrize("name", ["ds1", "ds2"])
 def test_batches_equal_the_table(name: str, chunk: int) -> None:

@@ -225,6 +225,7 @@ def test_sources() -> None:
         assert replace(other, metrics={}) == replace(wanted, metrics={})
     assert cut.events == EVENTS and cut.counted == EVENTS // 2
     assert pa.Table.from_batches(ds1_blocks(1000, 64, seed=3)).equals(ds1(1000, 3))
+    assert pa.Table.from_batches(ds1_blocks(1000, 64, c_values=(2, 10))).equals(ds1(1000, c_values=(2, 10)))
     assert list(ds1_blocks(100, 64)) == list(ds1_blocks(100, 64))
     nothing = fc.replay(virtual(), [], RATES[0])
     assert (nothing.events, nothing.seconds, nothing.reached, nothing.share_over_bound) == (0, 0, 0, 0)
