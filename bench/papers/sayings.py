@@ -1,0 +1,178 @@
+"""What is true of the stored numbers, in sentences; each is computed, so that it stays true when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from bench.papers.stored import Stored
+
+__all__ = ["bikes", "loud", "ratios", "under"]
+
+Parts = Mapping[str, Stored]
+INPUT, STATE = ("ri", "si"), ("rs", "ss")
+MIDDLE = "48.4%"
+_NAMES = {"mean": "mean", "p95": "95th percentile"}
+
+
+def under(parts: Parts, statistic: str) -> list[str]:
+    """Of Fig. 4 and 5."""
+    paper, measured = parts["paper"], parts["measured"]
+    return [
+        *_zero_loss(paper, statistic), *_zero_loss(measured, statistic),
+        f"At the paper's 500 us ({_percent(MIDDLE)}) and with the table `paper` {_recalls(paper, (*INPUT, *STATE))} of "
+        "the matches are found.",
+        _ahead(paper), _speeds(paper), _missed(paper), _missed(measured),
+        f"The bound is on the {_NAMES[statistic]} over all events, in the paper over complete matches.",
+    ]  # fmt: skip
+
+
+def ratios(parts: Parts) -> list[str]:
+    """Of Fig. 6."""
+    paper, said = parts["paper"], []
+    for names, key, what in ((INPUT, "shed_event_ratio", "events"), (STATE, "shed_match_ratio", "partial matches")):
+        values = [_between(paper, name, key, "recall", 0.5) for name in names]
+        found = " and ".join(f"{value:.2f} with {name.upper()}" for name, value in zip(names, values, strict=True))
+        beside = " (in the paper 0.3)" if names == STATE else ""
+        said.append(f"Where half of the {what} are shed, recall is {found}{beside}, in a straight line between two runs.")
+    free = [target for target in paper.targets if "oracle" in paper.shedders and _of(paper, "oracle", target) >= 1]
+    if free:
+        events, matches = (_of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))
+        said.append(
+            f"{events:.0%} of the events and {matches:.0%} of the births of partial matches come to nothing. The oracle "
+            "sheds these whatever is asked for, so its lines begin there. The paper's shares are of live partial "
+            "matches, ours of births, and one that lives long counts for more there."
+        )
+    return said
+
+
+def bikes(parts: Parts) -> list[str]:
+    """Of the Bay Area year."""
+    rates, bounds = parts["rates"], parts["bounds"]
+    events, fastest = rates.document["events"], rates.document["setting"]["maximum_rate"]
+    seconds = [events / fastest / float(target.rstrip("%")) * 100 for target in rates.targets]
+    took = ", ".join(f"{value:.2f} s at {_percent(t)}" for value, t in zip(seconds, rates.targets, strict=True))
+    said = [f"The year takes {took}.", _same(rates), _missed(rates), _missed(bounds)]
+    for part in (rates, bounds):
+        beaten = _beaten(part)
+        if beaten:
+            said.append(
+                f"The oracle is no limit for {beaten}: it drops what is worth least for the work over the whole year, "
+                "while a queue or a percentile asks for less work only where much is to be done."
+            )
+    said.append(
+        "An event costs a few whole operations, so that the percentile moves in steps: 75 % are six operations, and the "
+        "paper's 20 % would be one."
+    )
+    return said
+
+
+def loud(parts: Parts) -> list[str]:
+    """What runs say that say nothing."""
+    return [
+        f"`report.check()` on *{part.replace('_', ' ')}*:\n\n```text\n{stored.document['check']}\n```"
+        for part, stored in parts.items()
+    ]
+
+
+def _zero_loss(part: Stored, statistic: str) -> list[str]:
+    """At which share of the latency references find all, or how much they find at most."""
+    said, key = [], f"{statistic}_latency"
+    table = part.document["setting"]["cost_table"]
+    for name in part.references:
+        rows = [row for row in part.rows if row["shedder"] == name and row["recall"] is not None]
+        free = [row[key] for row in rows if row["recall"] >= 1]
+        if free:
+            least = min(free) / part.document["truth"][key]
+            said.append(f"With the table `{table}` the {name} finds all matches at {least:.1%} of the latency.")
+        elif rows:
+            best = max(rows, key=lambda row: float(row["recall"]))
+            found = f"{best['recall']:.3f} of the matches at most, at {_percent(best['target'])}"
+            said.append(f"With the table `{table}` the {name} finds {found}.")
+    return said
+
+
+def _ahead(part: Stored) -> str:
+    """Whether state-based shedding has the better recall."""
+    ahead = [
+        max(_of(part, name, target) for name in STATE) - max(_of(part, name, target) for name in INPUT)
+        for target in part.targets
+    ]
+    least, most = min(ahead), max(ahead)
+    where = "everywhere" if least > 0 else "nowhere" if most <= 0 else "not everywhere"
+    return (
+        f"The better of the state-based ones is ahead of the better of the input-based ones {where}: by {least:.3f} to "
+        f"{most:.3f}."
+    )
+
+
+def _speeds(part: Stored) -> str:
+    speeds = {name: _of(part, name, MIDDLE, "speed") for name in (*INPUT, *STATE)}
+    low, high = min(speeds.values()), max(speeds.values())
+    if high / low < 1.1:
+        return (
+            f"At equal bounds all of them have the same throughput (there {low:.2f} to {high:.2f} times that without "
+            "shedding): where operations are counted, a bound on the work is one on the throughput."
+        )
+    told = ", ".join(f"{value:.2f} ({name.upper()})" for name, value in speeds.items())
+    return f"Throughput there is {told} times that without shedding."
+
+
+def _missed(part: Stored) -> str:
+    """Which points do not count."""
+    where = f"`{part.document['setting']['cost_table']}`, {part.document['setting']['mode']}"
+    cells = [(shedder, target) for shedder in part.shedders for target in part.targets]
+    amiss = [(shedder, target) for shedder, target in cells if not part.counts(shedder, target)]
+    if not amiss:
+        return f"All points count ({where})."
+    by_shedder = {name: [_percent(target) for shedder, target in amiss if shedder == name] for name, _ in amiss}
+    told = ", ".join(f"{name} at {' and '.join(targets)}" for name, targets in by_shedder.items())
+    return f"{len(amiss)} of {len(cells)} points do not count ({where}): {told}."
+
+
+def _same(part: Stored) -> str:
+    """Which of the strategies had the same rows throughout."""
+    keys = ("recall", "shed_event_ratio", "shed_match_ratio")
+    groups: dict[tuple[float, ...], list[str]] = {}
+    for name in _judged(part):
+        groups.setdefault(tuple(value for key in keys for value in part.line(name, key)), []).append(f"`{name}`")
+    same = [f"{', '.join(names[:-1])} and {names[-1]}" for names in groups.values() if len(names) > 1]
+    return "There is one event type" + "".join(f"; {names} do the same" for names in same) + "."
+
+
+def _beaten(part: Stored) -> str:
+    """Where a strategy that counts found more than the oracle (by more than 0.01)."""
+    found = []
+    for target in part.targets:
+        limit = _of(part, "oracle", target)
+        better = [(_of(part, name, target), name) for name in _judged(part) if part.counts(name, target)]
+        if better and max(better)[0] > limit + 0.01:
+            recall, name = max(better)
+            found.append(f"{_percent(target)} ({limit:.2f}, and {name} {recall:.2f})")
+    return f"{part.document['setting']['mode']} of {', '.join(found)}" if found else ""
+
+
+def _judged(part: Stored) -> list[str]:
+    return [name for name in part.shedders if name not in part.references]
+
+
+def _recalls(part: Stored, names: Sequence[str]) -> str:
+    return ", ".join(f"{_of(part, name, MIDDLE):.2f} ({name.upper()})" for name in names)
+
+
+def _between(part: Stored, shedder: str, x: str, y: str, wanted: float) -> float:
+    """The value of y where x is as wanted, between two points in a straight line."""
+    points = sorted(zip(part.line(shedder, x), part.line(shedder, y), strict=True))
+    for (left, low), (right, high) in pairwise(points):
+        if left <= wanted <= right:
+            return low + (high - low) * (wanted - left) / (right - left) if right > left else low
+    return float("nan")
+
+
+def _of(part: Stored, shedder: str, target: str, key: str = "recall") -> float:
+    value = part.value(shedder, target, key)
+    return float("nan") if value is None else value
+
+
+def _percent(label: str) -> str:
+    return label.replace("%", " %")
