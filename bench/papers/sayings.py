@@ -34,14 +34,14 @@ def ratios(parts: Parts) -> list[str]:
         values = [_between(paper, name, key, "recall", 0.5) for name in names]
         found = " and ".join(f"{value:.2f} with {name.upper()}" for name, value in zip(names, values, strict=True))
         beside = " (in the paper 0.3)" if names == STATE else ""
-        said.append(f"Where half of the {what} are shed, recall is {found}{beside}, in a straight line between two runs.")
+        said.append(f"Where half of the {what} are shed, recall is {found}{beside}, on a line between two runs.")
     free = [target for target in paper.targets if "oracle" in paper.shedders and _of(paper, "oracle", target) >= 1]
     if free:
         events, matches = (_of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))
         said.append(
-            f"{events:.0%} of the events and {matches:.0%} of the births of partial matches come to nothing. The oracle "
-            "sheds these whatever is asked for, so its lines begin there. The paper's shares are of live partial "
-            "matches, ours of births, and one that lives long counts for more there."
+            f"{events:.0%} of the events and {matches:.0%} of the births of partial matches come to nothing. These "
+            "the oracle sheds whatever is asked for, so its lines begin there. The paper's shares are of live partial "
+            "matches, where one that lives long counts for more, ours are of births."
         )
     return said
 
@@ -61,8 +61,8 @@ def bikes(parts: Parts) -> list[str]:
                 "while a queue or a percentile asks for less work only where much is to be done."
             )
     said.append(
-        "An event costs a few whole operations, so that the percentile moves in steps: 75 % are six operations, and the "
-        "paper's 20 % would be one."
+        "An event costs a few whole operations, so that the percentile moves in steps: 75 % are six operations, and "
+        "the paper's 20 % would be one."
     )
     return said
 
@@ -131,12 +131,8 @@ def _missed(part: Stored) -> str:
 
 
 def _same(part: Stored) -> str:
-    """Which of the strategies had the same rows throughout."""
-    keys = ("recall", "shed_event_ratio", "shed_match_ratio")
-    groups: dict[tuple[float, ...], list[str]] = {}
-    for name in _judged(part):
-        groups.setdefault(tuple(value for key in keys for value in part.line(name, key)), []).append(f"`{name}`")
-    same = [f"{', '.join(names[:-1])} and {names[-1]}" for names in groups.values() if len(names) > 1]
+    """Which of the strategies do the same."""
+    same = [f"{', '.join(names[:-1])} and {names[-1]}" for names in part.groups() if len(names) > 1]
     return "There is one event type" + "".join(f"; {names} do the same" for names in same) + "."
 
 

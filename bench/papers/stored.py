@@ -59,6 +59,14 @@ class Stored:
         """Those that know more than a strategy can."""
         return [item["name"] for item in self.document["setting"]["strategies"] if item["reference"]]
 
+    def groups(self) -> list[list[str]]:
+        """The shedders, those together that did the same at all targets."""
+        keys = ("recall", "shed_event_ratio", "shed_match_ratio", "mean_latency")
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name in self.shedders:
+            found.setdefault(tuple(repr(self.line(name, key)) for key in keys), []).append(name)
+        return list(found.values())
+
     def of(self, shedder: str, target: str) -> list[dict[str, Any]]:
         """The rows, one per seed."""
         return [row for row in self.rows if row["shedder"] == shedder and row["target"] == target]
