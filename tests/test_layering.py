@@ -121,7 +121,7 @@ def test_relative_imports_of_a_package_start_in_it() -> None:
     assert offences("from ..engine import Engine", "fastcep.plan", is_package=True) != []
 
 
-@pytest.mark.parametrize("room", ["query", "io", "engine", "cli", "kernels", "shedding"])
+@pytest.mark.parametrize("room", ["query", "io", "engine", "cli", "kernels", "shedding", "evaluate"])
 def test_the_map_names_every_module(room: str) -> None:
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition(f"| module of `{room}` |")[2].partition("\n\n")[0]

@@ -10,7 +10,7 @@ from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_input
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport class_of, screen, screens
+from fastcep._core.shed cimport class_of, class_of_event, screen, screens
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
@@ -154,7 +154,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
         first += m
     core.rows_visited += visited
     if core.observed.on and visited > 0:
-        note_probe(core, edge.index, bucket, visited)
+        note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
     if dead > (bucket.size - bucket.head) // 2 and dead > 8:
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 

@@ -10,10 +10,10 @@ from fastcep._core.tables cimport Edge
 
 cdef void observe_init(Observed* observed) noexcept nogil
 cdef void observe_free(Observed* observed) noexcept nogil
-cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n) noexcept nogil
+cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int64_t own) noexcept nogil
 cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil
 cdef void note_places(Core* core, int index, int words, int n) noexcept nogil
-cdef void note_probe(Core* core, int index, Bucket* bucket, int visited) noexcept nogil
+cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, int64_t own) noexcept nogil
 cdef void note_matches(Core* core, const int64_t* words, int64_t n) noexcept nogil
 
 

@@ -2,7 +2,7 @@
 """A record of what becomes of partial matches: for those who want to know afterwards what each was good for.
 
 Every child that an event makes gets a *record*, numbered from 0 as they come: of which record it is the child, of which
-event, in which state. Children that are stored become partial matches, those that are reported matches, and some are
+event, along which edge, and what class it is of. Children that are stored become partial matches, those that are reported matches, and some are
 both or neither. A row carries the number of its record beside its class. Noted are
 
 * the *places* of the rows: the buckets in which they stand, by a name that is hashed from index and key (so that it
@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.memory cimport unlimited
-from fastcep._core.observed cimport RECORD_AT, Observed
+from fastcep._core.observed cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, Observed
 from fastcep._core.store cimport Bucket, key_of
 from fastcep._core.tables cimport Edge
 from fastcep._core.vectors cimport Vec, push, vec_free
@@ -28,36 +28,40 @@ from fastcep._core.vectors cimport Vec, push, vec_free
 
 cdef void observe_init(Observed* observed) noexcept nogil:
     """Begin a record."""
-    cdef Vec* lists[9]
+    cdef Vec* lists[LISTS]
     cdef int i
     unlimited(&observed.budget)
     _lists(observed, lists)
-    for i in range(9):
+    for i in range(LISTS):
         lists[i].budget = &observed.budget
     observed.on = True
 
 
 cdef void observe_free(Observed* observed) noexcept nogil:
     """Forget it."""
-    cdef Vec* lists[9]
+    cdef Vec* lists[LISTS]
     cdef int i
     if observed.parents.budget == NULL:  # there was none
         return
     _lists(observed, lists)
-    for i in range(9):
+    for i in range(LISTS):
         vec_free(lists[i])
     observed.on = False
 
 
 cdef inline void _lists(Observed* observed, Vec** lists) noexcept nogil:
-    lists[0], lists[1], lists[2] = &observed.parents, &observed.events, &observed.states
-    lists[3], lists[4] = &observed.placed, &observed.places
-    lists[5], lists[6], lists[7] = &observed.probes, &observed.probed, &observed.visited
-    lists[8] = &observed.matches
+    lists[0], lists[1], lists[2], lists[3] = &observed.parents, &observed.events, &observed.edges, &observed.classes
+    lists[4], lists[5] = &observed.placed, &observed.places
+    lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.asked, &observed.visited
+    lists[10] = &observed.matches
 
 
-cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n) noexcept nogil:
-    """Make a record of the child of each of the rows (as for ``screen``), and put its number beside the class."""
+cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
+                        int64_t own) noexcept nogil:
+    """Make a record of the child of each of the rows (as for ``screen``), and put its number beside the class.
+
+    ``own`` is the class of the event.
+    """
     cdef Observed* observed = &core.observed
     cdef int64_t* words = core.shed.classes
     cdef const int64_t* from_ = NULL
@@ -69,11 +73,11 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
     for i in range(n):
         if bucket != NULL:
             parent = from_[rows[i] * fixed] >> RECORD_AT
-        words[i] |= observed.parents.size << RECORD_AT
-        if (push(&observed.parents, parent) < 0 or push(&observed.events, core.event_position) < 0
-                or push(&observed.states, edge.target) < 0):
+        if (push(&observed.classes, words[i] | own << CLASS_BITS) < 0 or push(&observed.edges, edge - core.edges) < 0
+                or push(&observed.events, core.event_position) < 0 or push(&observed.parents, parent) < 0):
             core.failed = True
             return
+        words[i] |= (observed.parents.size - 1) << RECORD_AT
 
 
 cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil:
@@ -103,14 +107,15 @@ cdef void note_places(Core* core, int index, int words, int n) noexcept nogil:
                 core.failed = True
 
 
-cdef void note_probe(Core* core, int index, Bucket* bucket, int visited) noexcept nogil:
-    """Note that the event has found so many live rows in a bucket."""
+cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, int64_t own) noexcept nogil:
+    """Note that the event, of the class ``own``, has found so many live rows in a bucket, along an edge."""
     cdef const int64_t* key = key_of(bucket)
-    cdef int64_t name = bucket_name(core, index)
+    cdef int64_t name = bucket_name(core, edge.index)
     cdef int w
-    for w in range(core.indexes[index].words):
+    for w in range(core.indexes[edge.index].words):
         name = named(name, key[w])
     if (push(&core.observed.probes, name) < 0 or push(&core.observed.probed, core.event_position) < 0
+            or push(&core.observed.asked, (edge - core.edges) | own << EDGE_BITS) < 0
             or push(&core.observed.visited, visited) < 0):
         core.failed = True
 

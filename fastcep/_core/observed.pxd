@@ -3,6 +3,9 @@ from fastcep._core.memory cimport Budget
 from fastcep._core.vectors cimport Vec
 
 cdef enum:
+    LISTS = 11               # of the record
+    CLASS_BITS = 8
+    EDGE_BITS = 32
     RECORD_AT = 16           # a row's class word holds the number of its record above its class and mark
 
 
@@ -11,10 +14,12 @@ cdef struct Observed:
     Budget budget
     Vec parents              # per record: that of the partial match that it extends, or -1,
     Vec events               # the position of the event that it binds last,
-    Vec states               # and the state that it is in
+    Vec edges                # the edge that it came by,
+    Vec classes              # its class, and that of the event << CLASS_BITS
     Vec placed               # per row of an index: its record,
     Vec places               # and the name of its bucket
     Vec probes               # per look into a bucket that holds live rows: the name of the bucket,
     Vec probed               # the position of the event,
+    Vec asked                # the edge, and the class of the event above it << EDGE_BITS,
     Vec visited              # and how many live rows there were
     Vec matches              # per match its record

@@ -68,7 +68,7 @@ cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint1
         for m in range(shed.members):
             if not mask >> m & 1:
                 continue
-            own = _class_of_event(core, m, k)
+            own = class_of_event(core, m, k)
             chance = shed.withhold[m * shed.member_stride + own]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
@@ -80,7 +80,8 @@ cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint1
     return kept
 
 
-cdef inline int64_t _class_of_event(const Core* core, int member, int k) noexcept nogil:
+cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil:
+    """The class of an event that may be bound to a variable."""
     cdef const Classifier* by = core.shed.by_member + member
     cdef const Column* column
     cdef int64_t at = 0, value
@@ -114,7 +115,7 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     cdef bint marks = state.accepting or core.must_advance
     _classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # nothing is refused then
-        note_children(core, edge, bucket, first, rows, n)
+        note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
         return n
     if not shed.births:
         return n

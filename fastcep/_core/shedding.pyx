@@ -221,15 +221,17 @@ cdef class Shedding:
     def observed(self):
         """End the record and give it, as int64 arrays.
 
-        ``parents``, ``events``, ``states`` by record; ``placed``, ``places`` by row of an index; ``probes``, ``probed``,
-        ``visited`` by look into a bucket; ``matches``: the record of each match.
+        ``parents``, ``events``, ``edges``, ``classes`` by record; ``placed``, ``places`` by row of an index; ``probes``,
+        ``probed``, ``asked``, ``visited`` by look into a bucket; ``matches``: the record of each match.
         """
         cdef Observed* own = &self.core.observed
         own.on = False
         return {
-            "parents": take(&own.parents), "events": take(&own.events), "states": take(&own.states),
+            "parents": take(&own.parents), "events": take(&own.events),
+            "edges": take(&own.edges), "classes": take(&own.classes),
             "placed": take(&own.placed), "places": take(&own.places),
-            "probes": take(&own.probes), "probed": take(&own.probed), "visited": take(&own.visited),
+            "probes": take(&own.probes), "probed": take(&own.probed),
+            "asked": take(&own.asked), "visited": take(&own.visited),
             "matches": take(&own.matches),
         }
 

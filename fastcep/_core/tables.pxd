@@ -43,6 +43,7 @@ cdef struct Leaf:           # a variable
 cdef struct Edge:
     int32_t source
     int32_t target
+    int32_t member           # the variable that it binds
     int32_t index
     int32_t n_probe
     const Column** probe    # the words of the key under which its index is searched

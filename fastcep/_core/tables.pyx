@@ -211,6 +211,7 @@ cdef class Tables:
             leaf = self.leaves + <int>item.member
             edge.source = item.source
             edge.target = item.target
+            edge.member = item.member
             if edge.source >= 0:
                 self.states[edge.target].first = False
             edge.index = item.index

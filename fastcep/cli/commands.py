@@ -245,7 +245,7 @@ def evaluate(
         list[str],
         typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
     ],
-    shedders: Annotated[str, typer.Option(metavar="NAMES", help="What is judged, such as ri,si,rs.")],
+    shedders: Annotated[str, typer.Option(metavar="NAMES", help="What is judged, such as ri,rs,oracle.")],
     bounds: Annotated[
         str | None, typer.Option(metavar="LIST", help="Shares of the latency without shedding, or times: 90%,500us.")
     ] = None,

@@ -28,6 +28,9 @@ __all__ = ["EvaluationOptions", "evaluate"]
 
 _CHUNK = 65_536
 
+#: Columns of standard output where that is no terminal: a table takes what it needs.
+_WIDE = 200
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
@@ -194,7 +197,7 @@ def _show(report: Report, json: bool) -> None:
         return
     from rich.console import Console
 
-    Console().print(report.table())
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(report.table())
 
 
 def _tell(report: Report) -> bool:

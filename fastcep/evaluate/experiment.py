@@ -129,6 +129,7 @@ def evaluate(
     strategies = strategies_of(shedders, setting.seeds, None if model is None else fspath(model))
     _check_clock(strategies, setting.clock)
     stream, fitted_on, strategies = _fitted(built, events, strategies, history)
+    strategies = tuple(strategy.knowing(built, stream, setting) for strategy in strategies)
     _check_queries(built, strategies, setting.seeds)
     truth = truth_of(built, stream, setting)
     targets, fastest = targets_of(goals, truth, built, stream, setting)

@@ -9,7 +9,7 @@ from fastcep._core.foresight import Foresight
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 
-__all__ = ["foresight_of"]
+__all__ = ["first_behind", "foresight_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ def foresight_of(record: Observation, events: int, table: CostTable) -> Foresigh
         record.events,
         matched,
         np.searchsorted(placed, np.arange(records + 1)),
-        _first_behind(probed, begin, until, record.events[placed]),
+        first_behind(probed, begin, until, record.events[placed]),
         until,
         probed,
         np.searchsorted(probed[by_event], np.arange(events + 1)),
@@ -39,7 +39,7 @@ def foresight_of(record: Observation, events: int, table: CostTable) -> Foresigh
     )
 
 
-def _first_behind(ascending: Ints, begin: Ints, until: Ints, values: Ints) -> Ints:
+def first_behind(ascending: Ints, begin: Ints, until: Ints, values: Ints) -> Ints:
     """In each range the first place that holds more than a value, or its end; by halving, for all at once."""
     low, high = begin.copy(), until.copy()
     while (open_ := low < high).any():

@@ -1,12 +1,12 @@
 """The reference *oracle*: what could be found for a target, if one had known all that was to come.
 
-It makes no run with a shedder. From a record of all partial matches (`observe`) it knows which events and partial matches
-led to a match, and refuses the others first; then it drops what has the least true contribution per true consumption,
-both anew after each drop (``fastcep._core.foresight``). How many drops there must be is found by halving: for the least
-of them with which the target is reached, it says what each event would have cost, exactly.
+It makes no run with a shedder. From a record of all partial matches (`observe`) it knows which events and partial
+matches led to a match, and refuses the others first; then it drops what has the least true contribution per true
+consumption, both anew after each drop (``fastcep._core.foresight``). How many drops there must be is found by halving:
+for the least of them with which the target is reached, it says what each event would have cost, exactly.
 
-So it tells what is possible and not how. Invariant: no strategy finds more matches at equal cost (by more than a hundredth
-of them: a search that takes one step after the other need not find the best set).
+So it tells what is possible and not how. Invariant: no strategy finds more matches at equal cost (by more than a
+hundredth of them: a search that takes one step after the other need not find the best set).
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ def _check(trial: Trial) -> None:
         raise ValidationError("shedders: 'oracle' counts operations; evaluate it with clock='virtual'")
     if not is_monotonic(query) or isinstance(query.window, ast.ExplicitWindow):
         raise ValidationError(
-            f"shedders: 'oracle' is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; skip_till_any) WITHIN "
-            f"a time or number of events; {query.name!r} is none"
+            "shedders: 'oracle' is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
+            f"WITHIN a time or number of events; {query.name!r} is none"
         )
     expected = len(trial.truth.identities) + trial.truth.created
     if expected > _MOST:

@@ -13,10 +13,12 @@ from fastcep.query import ast
 
 if TYPE_CHECKING:
     from fastcep.evaluate.outcome import Outcome
+    from fastcep.evaluate.setting import Setting
+    from fastcep.evaluate.stream import Stream
     from fastcep.evaluate.targets import Target
     from fastcep.evaluate.trial import Trial
 
-__all__ = ["Fits", "Makes", "Reference"]
+__all__ = ["Fits", "Knows", "Makes", "Reference"]
 
 
 class Makes(Protocol):
@@ -45,6 +47,25 @@ class Fits(Protocol):
     @abstractmethod
     def fit(self, queries: Sequence[ast.Query], history: pa.Table) -> Makes:
         """Learn from events, in order; what is returned sheds other ones of the same source."""
+        ...
+
+
+class Knows(Protocol):
+    """Finds out, before anything runs, what no strategy can know.
+
+    It may have ``label`` and ``reference`` as `Makes` has.
+
+    Attributes
+    ----------
+    name
+        In the report.
+    """
+
+    name: str
+
+    @abstractmethod
+    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Makes:
+        """Look at the events and at how they are run; what is returned sheds them."""
         ...
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from fastcep.evaluate.informed import Informed
 from fastcep.evaluate.oracle import Oracle
-from fastcep.evaluate.protocols import Fits, Makes, Reference
+from fastcep.evaluate.protocols import Fits, Knows, Makes, Reference
 
 __all__ = ["REFERENCES"]
 
-#: By name; each stands for itself wherever its name is given.
-REFERENCES: dict[str, Reference | Makes | Fits] = {"oracle": Oracle()}
+#: By name, what makes one: it remembers what it has found out, and goes with the evaluation that it was made for.
+REFERENCES: dict[str, Callable[[], Reference | Makes | Fits | Knows]] = {"oracle": Oracle, "informed": Informed}

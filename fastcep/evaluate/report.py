@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -91,7 +92,7 @@ class Report:
         """Write a page with tables and plots that needs nothing else, also no network."""
         from fastcep.report.evaluation import save_html
 
-        save_html(self.document, path)
+        save_html(self.document, Path(path))
 
     def table(self) -> Table:
         """The rows as a table for the terminal (rich)."""

@@ -7,17 +7,21 @@ import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from fastcep.engine.overload.protocols import Shedder
 from fastcep.errors import ValidationError
-from fastcep.evaluate.protocols import Fits, Makes, Reference
+from fastcep.evaluate.protocols import Fits, Knows, Makes, Reference
 from fastcep.evaluate.references import REFERENCES
 from fastcep.query import ast
 from fastcep.shedding import by_name
 from fastcep.shedding.names import SHEDDERS
+
+if TYPE_CHECKING:
+    from fastcep.evaluate.setting import Setting
+    from fastcep.evaluate.stream import Stream
 
 __all__ = ["Named", "Own", "Strategy", "strategies_of"]
 
@@ -38,6 +42,8 @@ class Strategy:
         Learns; None if it need not.
     tells
         Tells by itself what comes out.
+    knows
+        Finds out what no strategy can know; None if it need not, or has.
     """
 
     name: str
@@ -46,6 +52,7 @@ class Strategy:
     makes: Makes | None = None
     fits: Fits | None = None
     tells: Reference | None = None
+    knows: Knows | None = None
 
     def fitted(self, queries: Sequence[ast.Query], history: pa.Table) -> Strategy:
         """Let it learn, if it does."""
@@ -57,6 +64,12 @@ class Strategy:
                 f"strategy {self.name!r}: fit() gave {makes!r}, expected a function that makes a shedder for a seed"
             )
         return replace(self, makes=makes, fits=None)
+
+    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Strategy:
+        """Let it find out, if it does."""
+        if self.knows is None:
+            return self
+        return replace(self, makes=self.knows.knowing(queries, stream, setting), knows=None)
 
     def shedder(self, seed: int) -> Shedder:
         """Make a shedder."""
@@ -127,6 +140,8 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
         return _spelled(item, model)
     if hasattr(item, "outcome"):
         return Strategy(item.name, _label(item), True, tells=item)
+    if hasattr(item, "knowing"):
+        return Strategy(item.name, _label(item), _is_reference(item), knows=item)
     if hasattr(item, "fit"):
         return Strategy(item.name, _label(item), _is_reference(item), fits=item)
     if not isinstance(item, type) and hasattr(item, "decide"):
@@ -141,7 +156,7 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
 
 def _spelled(spelling: str, model: str | None) -> Strategy:
     if spelling in REFERENCES:
-        return _strategy(REFERENCES[spelling], (), model)
+        return _strategy(REFERENCES[spelling](), (), model)
     kind = SHEDDERS.get(spelling)
     if kind is not None and model is not None and _takes_model(spelling):
         return Strategy(spelling, _label(kind), makes=Named(spelling, (("model", model),)))

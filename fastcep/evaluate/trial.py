@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastcep.engine.overload.maximum import maximum_rate
+from fastcep.engine.overload.rate import Rate
 from fastcep.errors import FastcepError, ValidationError
 from fastcep.evaluate.identity import Words
 from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
@@ -147,7 +148,7 @@ def targets_of(
     Raises
     ------
     ValidationError
-        If a bound cannot be held by any shedding.
+        If a bound cannot be held by any shedding, or events cannot arrive at a rate.
     """
     if setting.mode == "demands":
         return tuple(Target(item.label, demand=item.of(1.0)) for item in wanted), None
@@ -161,7 +162,10 @@ def targets_of(
     if setting.clock == "wall":
         fastest = maximum_rate(lambda: setting.plain(queries), list(stream.blocks()), "wall")
     bound = setting.latency_bound
-    return tuple(Target(item.label, bound=bound, rate=item.of(fastest)) for item in wanted), fastest
+    targets = tuple(Target(item.label, bound=bound, rate=item.of(fastest)) for item in wanted)
+    for target in targets:
+        _check_rate(target, fastest)
+    return targets, fastest
 
 
 def _check_bound(target: Target, setting: Setting) -> None:
@@ -173,3 +177,14 @@ def _check_bound(target: Target, setting: Setting) -> None:
             f"matches, {least:.3g} ns by the cost table {setting.costs.name!r}: no shedding can hold it; give a larger "
             "one"
         )
+
+
+def _check_rate(target: Target, fastest: float) -> None:
+    assert target.rate is not None
+    try:
+        Rate.constant(target.rate)
+    except ValidationError as error:
+        raise ValidationError(
+            f"rates={target.label!r}: {error}; without shedding the engine reaches {fastest:,.0f}, so give a "
+            "lower one, or a cost_table with larger numbers"
+        ) from None

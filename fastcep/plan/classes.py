@@ -54,19 +54,20 @@ def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> d
 
 
 def event_classes_of(
-    classes: Classes, query: ast.Query, translate: Translator, entries: Mapping[int, int]
+    classes: Classes, query: ast.Query, translate: Translator, entries: Sequence[int]
 ) -> dict[int, tuple[Op, ...]]:
     """The features of the events that may be bound to each member that has some, over the event alone.
 
-    ``entries`` as `step` wants them. Raises as `read_classes`, and where another variable is mentioned.
+    ``entries`` are the automaton's chains. Raises as `read_classes`, and where another variable is mentioned.
     """
     found = {}
     for member, features in read_classes(classes, query, translate).items():
         name = translate.leaves[member].name
-        own = tuple(step(feature, entry(member, entries[member])) for feature in features)
-        for text, feature in zip(classes[name], own, strict=True):
-            if any(leaf.name != "event" or leaf.data[0] != member for leaf in leaves(feature)):
+        for text, feature in zip(classes[name], features, strict=True):
+            if any(leaf.data[1] != member for leaf in leaves(feature)):  # quantities of a partial match
                 raise ValidationError(f"class of events of {name!r}: {text!r} is not of the event {name} alone")
+        own = tuple(step(feature, entry(member, entries[member])) for feature in features)
+        assert all(leaf.name == "event" for feature in own for leaf in leaves(feature))  # the first element there is
         found[member] = own
     return found
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastcep.errors import ValidationError
 
-__all__ = ["draw_line", "save_line", "thin"]
+__all__ = ["draw_line", "load", "save_line", "thin"]
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DAY = 86_400 * 10**9
@@ -29,7 +29,7 @@ def _check(times: NDArray[np.int64], values: NDArray[Any]) -> None:
         )
 
 
-def _load(module: str) -> Any:
+def load(module: str) -> Any:
     """Import a drawing library, none of which fastcep itself needs."""
     try:
         return importlib.import_module(module)
@@ -95,9 +95,9 @@ def save_line(
         If the file cannot be written.
     """
     _check(times, values)
-    dates = _load("matplotlib.dates")
-    figure = _load("matplotlib.figure").Figure(figsize=(10, 4), layout="constrained")
-    canvas = _load("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    dates = load("matplotlib.dates")
+    figure = load("matplotlib.figure").Figure(figsize=(10, 4), layout="constrained")
+    canvas = load("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.plot(times.astype("datetime64[ns]"), values, linewidth=0.6, color="#1f5fa8")
     axes.fill_between(times.astype("datetime64[ns]"), values, alpha=0.2, linewidth=0, color="#1f5fa8")
@@ -144,7 +144,7 @@ def draw_line(times: NDArray[np.int64], values: NDArray[Any], *, title: str, wid
         If the arrays are empty or differ in shape, or the drawing library is not installed.
     """
     times, values = thin(times, values, 2 * width)
-    plotext = _load("plotext")
+    plotext = load("plotext")
     plotext.terminal.limit(False, False)
     figure = plotext.figure
     figure.clear()

@@ -30,8 +30,9 @@ DETECTORS: Mapping[str, type[Detector]] = {
     kind.name: kind for kind in (SmoothedLatency, QueueLength, PredictedLatency, MemoryUse)
 }
 
-#: What has a name already but is not built yet.
-_LATER = ("hybrid", "hyi", "hys", "pspice", "pspice--", "espice", "oracle", "informed")
+#: What has a name already but is not built yet; and what knows more than a shedder can.
+_LATER = ("hybrid", "hyi", "hys", "pspice", "pspice--", "espice")
+_REFERENCES = ("oracle", "informed")
 
 
 def by_name(spelling: str, **options: Any) -> Shedder:
@@ -54,6 +55,8 @@ def by_name(spelling: str, **options: Any) -> Shedder:
     ValidationError
         If there is none of that name, or it does not take these options.
     """
+    if spelling in _REFERENCES:
+        raise ValidationError(f"{spelling!r} is no shedder but a reference that others are held against: see fc.evaluate")
     if spelling in _LATER:
         known = ", ".join(map(repr, SHEDDERS))
         raise ValidationError(f"shedder {spelling!r} comes in a later version; there is {known}")

@@ -61,6 +61,7 @@ def test_a_shedder_names_its_usual_detectors() -> None:
         ("zzz", {}, "unknown shedder 'zzz'; there is 'ri', 'si'"),
         ("hybrid", {}, "'hybrid' comes in a later version; there is 'ri'"),
         ("pspice--", {}, "comes in a later version"),
+        ("oracle", {}, "'oracle' is no shedder but a reference"),
         ("ri", {"sed": 1}, "'ri' has no option 'sed'; did you mean 'seed'"),
         ("ri", {"seed": -1}, "shedder 'ri': seed=-1; expected a whole number"),
         ("rs", {"seed": 1.5}, "seed=1.5"),

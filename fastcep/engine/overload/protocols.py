@@ -34,8 +34,8 @@ class Classes:
     Attributes
     ----------
     features
-        Expressions over the variables bound so far, such as ``"a.V + b.V"``, or over the event alone, such as ``"b.V"``;
-        of floats the whole part counts (rounded down).
+        Expressions over the variables bound so far, such as ``"a.V + b.V"``, or over the event alone, such as
+        ``"b.V"``; of floats the whole part counts (rounded down).
     low
         Per feature the smallest value that the table knows.
     table

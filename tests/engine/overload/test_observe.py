@@ -82,7 +82,7 @@ def test_the_record_adds_up(case: Case, index: str) -> None:
 
 @given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
 def test_rows_are_met_by_the_probes_of_their_bucket(case: Case, index: str) -> None:
-    """A row is met by every later probe of its bucket while its window stands: so the places tell what a probe found."""
+    """A row is met by every later probe of its bucket while its window stands."""
     assume(is_planned(case.query) and is_told(case.query) and case.events)
     assume(isinstance(case.query.window, ast.CountWindow | ast.Unbounded) and case.query.strategy == "skip_till_any")
     batch = next(iter(harness.batches(case.query.schema, case.events)))

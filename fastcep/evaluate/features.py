@@ -1,0 +1,220 @@
+"""What the rest of a query wants to know of a partial match, or of an event: expressions by which to tell them apart.
+
+A partial match is worth what may still come of it. That depends on the values of what it binds only through the largest
+sub-expressions over its variables in the conditions that are not decided yet: of ``a.V + b.V = c.V`` that is ``a.V`` as
+long as b is not bound, and then ``a.V + b.V``. Attributes that are compared for equality with each other only, such as
+``a.ID = b.ID``, are keys, and tell nothing where all keys are equally frequent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.engine.overload.protocols import Classes
+from fastcep.query import ast, expression_text
+from fastcep.query.patterns import positive_leaves
+
+__all__ = ["Values", "event_features", "features"]
+
+#: Classes of a variable: a byte holds their number, and one is for what is not in the table.
+_MOST = 255
+#: Into how many parts of a unit reals are cut, if there is room.
+_PARTS = (8, 4, 2, 1)
+_DRAWS = 4096
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Values:
+    """What values an attribute has.
+
+    Attributes
+    ----------
+    low, high
+        The smallest and the largest.
+    whole
+        Whether they are whole numbers.
+    """
+
+    low: float
+    high: float
+    whole: bool = True
+
+
+def features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
+    """How to tell partial matches apart, by the variable bound last.
+
+    Parameters
+    ----------
+    query
+        A sequence of variables.
+    values
+        By attribute.
+    """
+    conditions, names = _conditions(query), [leaf.name for leaf in positive_leaves(query.pattern)]
+    found = {}
+    for number, name in enumerate(names[:-1]):
+        bound = set(names[: number + 1])
+        open_ = [c for c in conditions if not _mentions(c) <= bound]
+        wanted = [part for c in open_ for part in _parts(c, bound) if not _runs(part)]
+        found[name] = _classes(wanted, values)
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def event_features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
+    """How to tell events apart, by the variable that they may be bound to: by what conditions with others want."""
+    conditions, found = _conditions(query), {}
+    for leaf in positive_leaves(query.pattern):
+        own = {leaf.name}
+        wanted = [_last(part) for c in conditions if _mentions(c) != own for part in _parts(c, own)]
+        found[leaf.name] = _classes(wanted, values)
+    return {name: own for name, own in found.items() if own is not None}
+
+
+# ------------------------------------------------------------------------------------------------------- expressions
+
+
+def _conditions(query: ast.Query) -> list[ast.Expr]:
+    """The conjuncts but those that compare keys only."""
+    all_ = [c for c in ast.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
+    joins = [c for c in all_ if _joined(c) is not None]
+    others = {part.name for c in all_ if c not in joins for part in ast.walk(c) if isinstance(part, ast.Attribute)}
+    return [c for c in all_ if c not in joins or _joined(c) in others]
+
+
+def _joined(condition: ast.Expr) -> str | None:
+    """The attribute that two variables have to agree on, if the condition says no more than that."""
+    match condition:
+        case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if left.name == right.name:
+            return left.name if left.leaf != right.leaf else None
+    return None
+
+
+def _mentions(node: ast.Expr) -> set[str]:
+    return {part.leaf for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
+
+
+def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:
+    """The largest sub-expressions that are values over the bound variables only."""
+    mentions = _mentions(node)
+    if not mentions & bound:
+        return
+    if mentions <= bound and _is_value(node):
+        yield node
+        return
+    for child in ast.children(node):
+        yield from _parts(child, bound)
+
+
+def _is_value(node: ast.Expr) -> bool:
+    match node:
+        case ast.Binary():
+            return node.operator in ("+", "-", "*", "/", "//", "%", "^")
+        case ast.Unary():
+            return node.operator == "-"
+    return isinstance(node, ast.Attribute | ast.Aggregate | ast.Call)
+
+
+def _runs(node: ast.Expr) -> bool:
+    """Whether it is of all elements of a repeated variable."""
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    return any(part.index is not None and part.index.kind == "relative" for part in parts)
+
+
+def _last(node: ast.Expr) -> ast.Expr:
+    """The same of the element that comes."""
+    if isinstance(node, ast.Attribute):
+        return replace(node, index=None if node.index is None else ast.Index("last"))
+    if isinstance(node, ast.Binary):
+        return replace(node, left=_last(node.left), right=_last(node.right))
+    if isinstance(node, ast.Unary):
+        return replace(node, operand=_last(node.operand))
+    if isinstance(node, ast.Call):
+        return replace(node, arguments=tuple(map(_last, node.arguments)))
+    return node
+
+
+# ----------------------------------------------------------------------------------------------------------- classes
+
+
+def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classes | None:
+    """A class per combination of values; reals are cut into as fine parts as there is room for.
+
+    What has most values is left out where there is none.
+    """
+    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values)]
+    plain = {part for part in chosen if isinstance(part, ast.Attribute)}
+    attributes = {(part.leaf, part.name) for part in plain if isinstance(part, ast.Attribute)}
+    chosen = [
+        part for part in chosen
+        if part in plain or not {(a.leaf, a.name) for a in ast.walk(part) if isinstance(a, ast.Attribute)} <= attributes
+    ]  # fmt: skip
+    while chosen:
+        for parts in _PARTS:
+            ranges = [_range(part, values, parts) for part in chosen]
+            sizes = [high - low + 1 for low, high, _ in ranges]
+            if math.prod(sizes) <= _MOST:
+                texts = tuple(text for _, _, text in ranges)
+                table = np.arange(math.prod(sizes), dtype=np.uint8).reshape(sizes)
+                return Classes(texts, tuple(low for low, _, _ in ranges), table, int(table.size))
+        chosen.pop(int(np.argmax(sizes)))
+    return None
+
+
+def _ranged(node: ast.Expr, values: Mapping[str, Values]) -> bool:
+    parts = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    return bool(parts) and all(part.name in values for part in parts) and not any(
+        isinstance(part, ast.Aggregate | ast.UserCall) for part in ast.walk(node)
+    )  # fmt: skip
+
+
+def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:
+    """The smallest and largest whole number that the feature has, and its text."""
+    own = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    whole = all(values[part.name].whole for part in own) and not any(map(_is_real, ast.walk(node)))
+    random = np.random.default_rng(0)
+    drawn = {}
+    for part in own:
+        of = values[part.name]
+        ends, inside = random.choice([of.low, of.high], _DRAWS), random.uniform(of.low, of.high, _DRAWS)
+        drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
+    found = _value(node, drawn) * (1 if whole else parts)
+    text = expression_text(node)
+    return int(np.floor(found.min())), int(np.floor(found.max())), text if whole else f"({text}) * {parts}"
+
+
+def _is_real(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Call) or (isinstance(node, ast.Binary) and node.operator in ("/", "^"))
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "abs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "floor": np.floor,
+    "min": lambda *items: np.minimum.reduce(items), "max": lambda *items: np.maximum.reduce(items),
+    "avg": lambda *items: np.mean(items, axis=0),
+}  # fmt: skip
+_OPERATORS: dict[str, Any] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod,
+    "^": np.power,
+}  # fmt: skip
+
+
+def _value(node: ast.Expr, drawn: Mapping[tuple[str, str], Floats]) -> Any:
+    match node:
+        case ast.Attribute():
+            return drawn[node.leaf, node.name]
+        case ast.Unary():
+            return -_value(node.operand, drawn)
+        case ast.Binary():
+            return _OPERATORS[node.operator](_value(node.left, drawn), _value(node.right, drawn))
+        case ast.Call():
+            return _FUNCTIONS[node.function](*(_value(part, drawn) for part in node.arguments))
+        case ast.Literal(int() | float() as number):
+            return float(number)
+    raise AssertionError(node)

@@ -1,0 +1,177 @@
+"""``fastcep evaluate``: what it prints and writes, its exit codes, its errors."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as csv
+import pytest
+from evaluations import evaluated, stream
+from typer.testing import CliRunner
+from user_functions import own_registry
+
+from fastcep.cli import app
+from fastcep.cli import evaluate as command
+from fastcep.evaluate import Report
+
+runner = CliRunner()
+
+QUERIES = """\
+STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (ID int64, V int64)
+EVENT B (ID int64, V int64)
+EVENT C (ID int64, V int64)
+EVENT D (ID int64, V int64)
+QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
+QUERY q2 PATTERN SEQ(C c, D d) WHERE c.ID = d.ID WITHIN 100us
+"""
+PAPER = ["--cost-table", "paper", "--index", "key", "--query", "q1"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "q.cep").write_text(QUERIES)
+    csv.write_csv(stream(), tmp_path / "e.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(*more: str, source: str = "e.csv", **options: Any) -> Any:
+    return runner.invoke(app, ["evaluate", "q.cep", "--input", source, *more], catch_exceptions=False, **options)
+
+
+def test_json_is_the_document_and_nothing_else() -> None:
+    result = start(*PAPER, "--shedders", "ri, rs", "--bounds", "90%,60%", "--seeds", "2", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == evaluated(["ri", "rs"], bounds=["90%", "60%"], seeds=2, source="e.csv").to_json()
+
+
+def test_the_report_as_a_file_and_from_standard_input(folder: Path) -> None:
+    more = [*PAPER, "--shedders", "ri", "--rates", "150%,100000000", "--latency-bound", "10us", "--json"]
+    result = start(*more, "--output", "r.json")
+    document = json.loads(result.stdout)
+    assert (folder / "r.json").read_text() == result.stdout
+    assert [row["target"] for row in document["rows"]] == ["150%", "100,000,000 events/s"]
+    piped = start(*more, "--format", "csv", source="-", input=(folder / "e.csv").read_bytes())
+    assert json.loads(piped.stdout) == document | {"stream": document["stream"] | {"source": "standard input"}}
+
+
+def test_rows_that_do_not_count_are_told_and_give_code_1(folder: Path) -> None:
+    result = start(*PAPER, "--shedders", "ri,rs", "--bounds", "60%,1000%", "--json", "--output", "r.json")
+    assert result.exit_code == 1 and (folder / "r.json").read_text() == result.stdout
+    assert result.stderr.splitlines() == [
+        f"does not count: {name} at 1000%, seed 0: detector never fired: mean latency 0.1 of the bound"
+        for name in ("ri", "rs")
+    ]
+
+
+def test_all_queries_and_fixed_demands() -> None:
+    result = start("--cost-table", "paper", "--shedders", "ri", "--demands", "30%", "--skip", "0.1", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and document["query"]["names"] == ["q1", "q2"]
+    assert document["setting"]["mode"] == "demands" and document["setting"]["skip"] == 0.1
+
+
+def test_several_jobs_give_the_same() -> None:
+    more = [*PAPER, "--shedders", "ri,rs", "--bounds", "60%", "--json"]
+    assert start(*more, "--jobs", "2").stdout == start(*more).stdout
+
+
+def test_functions_are_known_in_all_processes(folder: Path) -> None:
+    (folder / "f.py").write_text(
+        "import fastcep\n\n@fastcep.function('int64(int64)')\ndef double(x):\n    return 2 * x\n"
+    )
+    text = (folder / "q.cep").read_text()
+    (folder / "q.cep").write_text(text.replace("c.ID = d.ID", "double(c.ID) = d.ID"))
+    more = ["--query", "q2", "--cost-table", "paper", "--shedders", "ri", "--bounds", "60%", "--json"]
+    with own_registry():
+        result = start(*more, "--functions", "f.py", "--jobs", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_people_get_a_table(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    from rich.table import Table
+
+    pages: list[Path] = []
+
+    def table(report: Report) -> Table:
+        drawn = Table("shedder", "recall")
+        for row in report.rows:
+            drawn.add_row(row["shedder"], f"{row['recall']:.2f}")
+        return drawn
+
+    monkeypatch.setattr(Report, "table", table)
+    monkeypatch.setattr(Report, "to_html", lambda report, path: pages.append(path))
+    result = start(*PAPER, "--shedders", "ri,rs", "--bounds", "60%", "--html", "page.html")
+    assert result.exit_code == 0 and "shedder" in result.stdout and "rs" in result.stdout
+    assert pages == [Path("page.html")]
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    with command._progress() as progress:
+        assert progress is not None
+        progress(0, 4)
+        progress(4, 4)
+    assert "4/4" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--shedders", "ri"], "found none of --bounds, --rates, --demands: give exactly one of them"),
+        (["--shedders", "ri", "--bounds", "50"], "--bounds='50': expected a share of the latency without shedding"),
+        (["--shedders", "r,ri", "--bounds", "50%"], "--shedders: unknown shedder 'r'"),
+        (["--shedders", "ri", "--rates", "120%"], "rates need --latency-bound …: the event latency"),
+        (["--shedders", "ri", "--rates", "quick", "--latency-bound", "1s"], "--rates='quick': expected a share of"),
+        (["--shedders", "ri", "--bounds", "50%", "--statistic", "p1"], "--statistic='p1': expected 'mean', 'p95'"),
+        (["--shedders", "ri", "--bounds", "50%", "--detector", "x"], "--detector: unknown detector 'x'"),
+        (["--shedders", "ri", "--bounds", "50%", "--seeds", "0"], "--seeds=0: expected how many"),
+        (["--shedders", "ri", "--bounds", "50%", "--history", "e.csv"], "--history=…: none of the shedders is fitted"),
+        (["--shedders", "ri", "--bounds", "50%", "--model", "m"], "--model='m': none of the shedders takes a model"),
+        (["--shedders", "ri", "--bounds", "50%", "--cost-table", "x"], "--cost-table 'x': there is no such file"),
+        (["--shedders", "ri", "--bounds", "50%", "--output", "e.csv"], "--output cannot go to 'e.csv', which is the"),
+        (["--shedders", "ri", "--bounds", "50%", "--html", "no/p.html"], "cannot write 'no/p.html': there is no"),
+        (["--shedders", "ri", "--bounds", "50%", "--query", "q3"], "has no query 'q3'; it has q1, q2"),
+    ],
+)
+def test_errors_of_the_user(more: list[str], message: str) -> None:
+    result = start(*more)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def backwards(folder: Path) -> Iterator[None]:
+    csv.write_csv(stream().take(list(range(20_000))[::-1]), folder / "e.csv")
+    yield
+
+
+@pytest.mark.usefixtures("backwards")
+def test_events_out_of_order_are_sorted_if_asked_for() -> None:
+    more = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
+    refused = start(*more)
+    assert refused.exit_code == 2 and refused.stderr.strip().endswith("; sort the input with --sort")
+    assert start(*more, "--sort").exit_code == 0
+
+
+def test_a_row_that_cannot_be_taken_is_an_error(folder: Path) -> None:
+    with (folder / "e.csv").open("a") as file:
+        file.write("A,one,2,900000\n")
+    result = start("--shedders", "ri", "--bounds", "60%")
+    assert result.exit_code == 2 and "row 20000, column 'ID'" in result.stderr
+
+
+def test_no_events_at_all(folder: Path) -> None:
+    (folder / "e.csv").write_text("type,ID,V,ts\n")
+    result = start("--shedders", "ri", "--bounds", "60%")
+    assert result.exit_code == 2 and "found no events" in result.stderr

@@ -1,0 +1,183 @@
+"""Events that are not tried for a variable, by a class that their values give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from chaos import Always
+from shed_runs import Q1, SCHEMA, engine, found, query
+
+import fastcep as fc
+from fastcep.datasets import ds1, ds2
+from fastcep.query import ast
+from fastcep.shedding import Classes, Detector, Orders, Shedder, View
+
+TENS = np.arange(10, dtype=np.uint8)
+OF_V = {name: Classes((f"{name}.V",), (1,), TENS, 10) for name in "abc"}
+
+
+class Withholds(Shedder):
+    """Withholds events with given chances, by variable and class."""
+
+    name = "withholds"
+
+    def __init__(self, classes: Mapping[str, Classes], chances: Mapping[str, Sequence[float]], seed: int = 0) -> None:
+        self._classes, self._chances, self.seed = classes, chances, seed
+
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        return self._classes
+
+    def detector(self, of: str) -> Detector:
+        return Always()
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        orders = []
+        for view in views:
+            binds = np.zeros((len(view.plan.negated), view.event_classes))
+            for member, name in enumerate(found_names(view)):
+                own = self._chances.get(name, ())
+                binds[member, : len(own)] = own
+            orders.append(Orders(binds=binds))
+        return orders
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, "seed": self.seed}
+
+
+def found_names(view: View) -> list[str]:
+    from fastcep.query.patterns import leaves_of
+
+    return [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
+
+
+def warm(live: fc.Engine, events: pa.Table) -> list[Any]:
+    """What is found behind the first decision, which is made after 32 events."""
+    return found(live.process(events))
+
+
+def without(events: pa.Table, type_: str, values: set[int], first: int = 32) -> pa.Table:
+    """The events but those of a type with some values, from the first decision on."""
+    kinds, own = events["type"].to_pylist(), events["V"].to_pylist()
+    keep = [k < first or kind != type_ or v not in values for k, (kind, v) in enumerate(zip(kinds, own, strict=True))]
+    return events.filter(pa.array(keep))
+
+
+def values_of(events: pa.Table, rows: Sequence[Any]) -> list[Any]:
+    times = events["ts"].to_pylist()
+    return [tuple(times[position] for position in row if position is not None) for row in rows]
+
+
+@pytest.mark.parametrize("store", ["rows", "factorised"])
+@pytest.mark.parametrize("index", ["key", "full"])
+@pytest.mark.parametrize(("variable", "kind"), [("a", "A"), ("b", "B"), ("c", "C")])
+def test_a_class_that_is_withheld_is_as_if_it_had_not_come(variable: str, kind: str, index: str, store: str) -> None:
+    if store == "factorised" and index == "key":
+        pytest.skip("no such engine")
+    events = ds1(events=3_000, seed=8)
+    chances = {variable: [float(v in (3, 7)) for v in range(1, 11)]}
+    live = engine(query(), Withholds(OF_V, chances), index=index, store=store)
+    rows = warm(live, events)
+    left = without(events, kind, {3, 7})
+    plain = engine(query(), index=index, store=store)
+    assert values_of(events, rows) == values_of(left, found(plain.process(left)))
+    told = live.metrics()["shedding"]
+    assert told["dropped_events"] == len(events) - len(left) == sum(told["queries"]["q1"]["withheld"][variable])
+    assert [n > 0 for n in told["queries"]["q1"]["withheld"][variable]] == [v in (3, 7) for v in range(1, 12)]
+
+
+def test_an_event_may_be_kept_for_another_variable() -> None:
+    """Events A that must not begin a match may still be the second one of one."""
+    text = "PATTERN SEQ(A a, A b) WHERE a.ID = b.ID WITHIN 200us"
+    events, own = ds1(events=3_000, seed=8), query(text)
+    shedder = Withholds({"a": OF_V["a"]}, {"a": [1.0] * 5})
+    rows = warm(engine(own, shedder), events)
+    truth = found(engine(own).process(events))
+    kinds = events["V"].to_pylist()
+    assert rows == [row for row in truth if kinds[row[1]] > 5 or row[1] < 32]
+
+
+def test_chances_are_drawn_by_position() -> None:
+    """Two variables that want to drop an event by the same chance drop the same ones."""
+    text = "PATTERN SEQ(A a, A b) WHERE a.ID = b.ID WITHIN 200us"
+    events, own = ds1(events=3_000, seed=8), query(text)
+    both = engine(own, Withholds({}, {"a": [0.4], "b": [0.4]}, 3))
+    rows = warm(both, events)
+    told = both.metrics()["shedding"]
+    assert told["dropped_events"] == pytest.approx(0.4 * 750, rel=0.15)
+    batches = engine(own, Withholds({}, {"a": [0.4], "b": [0.4]}, 3))
+    parts = [found(batches.process(events.slice(k, 7))) for k in range(0, len(events), 7)]
+    assert [row for part in parts for row in part] == rows
+
+
+def test_reals_are_classified_by_their_whole_part() -> None:
+    schema = fc.Schema(
+        {"A": {"ID": "int64", "x": "float64"}, "B": {"ID": "int64", "x": "float64"}}, time="ts", type="type",
+        time_unit="us", other_types="ignore",
+    )  # fmt: skip
+    own = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", schema, name="q1")
+    events = ds2(events=3_000, seed=8).select(["type", "ID", "x", "ts"])
+    classes = {"a": Classes(("a.x * 2",), (0,), np.arange(9, dtype=np.uint8), 9)}
+    rows = warm(engine(own, Withholds(classes, {"a": [0, 0, 0, 1]})), events)
+    x = events["x"].to_pylist()
+    truth = found(engine(own).process(events))
+    numbers = np.flatnonzero(np.isin(events["type"].to_pylist(), ["A", "B"])).tolist()
+    first = {number for number in range(len(events)) if number < 32}
+    places = set(range(len(numbers)))
+    assert first and places
+    gone = [row for row in truth if row not in set(rows)]
+    assert gone and all(int(2 * x[_row(events, row[1])]) == 3 for row in gone)
+    assert all(int(2 * x[_row(events, row[1])]) != 3 for row in rows if row[1] > 40)
+
+
+def _row(events: pa.Table, sequence: int) -> int:
+    """The row of the event with a number: events of other types have none."""
+    return int(np.flatnonzero(np.isin(events["type"].to_pylist(), ["A", "B"]))[sequence])
+
+
+def test_null_is_of_the_other_class() -> None:
+    schema = fc.Schema({"A": {"V": "int64"}, "B": {"V": "int64"}}, time="ts", type="type", time_unit="us")
+    own = fc.parse("PATTERN SEQ(A a, B b) WITHIN 1ms", schema, name="q1")
+    values = [None if k % 3 == 0 else k % 10 for k in range(300)]
+    events = pa.table({"type": ["A", "B"] * 150, "V": values, "ts": list(range(0, 3000, 10))})
+    shedder = Withholds({"a": Classes(("a.V",), (0,), TENS, 10)}, {"a": [0.0] * 10 + [1.0]})
+    rows = warm(engine(own, shedder), events)
+    assert {values[row[1]] is None for row in rows if row[1] >= 32} == {False}
+
+
+def test_a_snapshot_goes_on_with_what_is_withheld() -> None:
+    events = ds1(events=3_000, seed=8)
+    make = lambda: Withholds(OF_V, {"c": [0.5] * 10}, 4)  # noqa: E731
+    whole = engine(query(), make())
+    truth = found(whole.process(events))
+    live = engine(query(), make())
+    rows = found(live.process(events.slice(0, 1_111)))
+    again = fc.Engine.restore(live.snapshot(), shedder=make())
+    rows += found(again.process(events.slice(1_111)))
+    assert rows == truth
+    assert again.metrics()["shedding"]["queries"] == whole.metrics()["shedding"]["queries"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [({"a": Classes(("a.V + b.V",), (0,), TENS)}, "not of the event a alone"),
+     ({"x": Classes(("x.V",), (0,), TENS)}, "binds no such variable")],
+)  # fmt: skip
+def test_bad_classes(classes: Mapping[str, Classes], words: str) -> None:
+    with pytest.raises(fc.ValidationError, match=words):
+        engine(fc.parse(Q1, SCHEMA), Withholds(classes, {}))
+
+
+def test_elements_of_a_repeated_variable() -> None:
+    own = query("PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] WITHIN 500us")
+    events, last = ds1(events=1_500, seed=8), {"b": Classes(("b[last].V",), (1,), TENS, 10)}
+    rows = warm(engine(own, Withholds(last, {"b": [1.0] * 5})), events)
+    left = events.filter(pa.array([
+        k < 32 or kind != "B" or v > 5
+        for k, (kind, v) in enumerate(zip(events["type"].to_pylist(), events["V"].to_pylist(), strict=True))
+    ]))  # fmt: skip
+    plain = found(engine(own).process(left))
+    assert len(rows) == len(plain) > 100

@@ -1,0 +1,93 @@
+"""Strategies that learn: on the first half of the events, or on history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from evaluations import Sums, evaluated, fixed, stream
+
+import fastcep as fc
+from fastcep.evaluate import strategies
+from fastcep.shedding import RandomEvents, names
+
+EVENTS = 40_000
+
+
+def test_what_was_learned_beats_chance() -> None:
+    learns = Sums()
+    document = evaluated(["ri", "rs", learns], stream(EVENTS), bounds="50%", skip=0.1).document
+    recall = {row["shedder"]: row["recall"] for row in document["rows"] if row["counts"]}
+    assert list(recall) == ["ri", "rs", "sums"] and recall["sums"] > recall["rs"] + 0.15
+    assert document["wins"] == {"50%": "sums"} and learns.seen == [EVENTS // 2]
+
+
+def test_all_are_judged_on_the_second_half() -> None:
+    whole = stream(EVENTS)
+    halves = evaluated(["rs", Sums()], whole, bounds="50%").document
+    alone = evaluated("rs", whole.slice(EVENTS // 2), bounds="50%").document
+    assert (halves["stream"]["events"], halves["stream"]["fitted_on"]) == (EVENTS // 2, EVENTS // 2)
+    assert halves["rows"][0] == alone["rows"][0] and halves["truth"] == alone["truth"]
+
+
+def test_with_history_all_are_judged_on_all_events() -> None:
+    whole, learns = stream(EVENTS), Sums()
+    document = evaluated(["rs", learns], whole.slice(20_000), history=whole.slice(0, 15_000), bounds="50%").document
+    assert (document["stream"]["events"], document["stream"]["fitted_on"]) == (20_000, 15_000)
+    assert learns.seen == [15_000]
+
+
+def test_what_fit_gives_must_make_shedders() -> None:
+    class Wrong(Sums):
+        def fit(self, queries: Sequence[fc.Query], history: pa.Table) -> Any:
+            return 5
+
+    with pytest.raises(fc.ValidationError, match=r"strategy 'sums': fit\(\) gave 5, expected a function"):
+        evaluated(Wrong(), bounds="50%")
+
+
+@pytest.fixture
+def modelled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The spelling ``mo`` of a shedder that takes a model, and is fitted if there is none; the models it was given."""
+    given: list[str] = []
+
+    class Modelled(RandomEvents):
+        name = "mo"
+
+        def __init__(self, seed: int = 0, model: str = "") -> None:
+            super().__init__(seed)
+            given.append(model)
+
+        @classmethod
+        def fit(cls, queries: Sequence[fc.Query], history: pa.Table) -> Any:
+            given.append(f"fitted on {len(history)}")
+            return cls
+
+    kinds = {**names.SHEDDERS, "mo": Modelled}
+    monkeypatch.setattr(names, "SHEDDERS", kinds)
+    monkeypatch.setattr(strategies, "SHEDDERS", kinds)
+    yield given
+
+
+def test_a_model_goes_to_those_that_take_one(modelled: list[str], tmp_path: Path) -> None:
+    document = evaluated(["ri", "mo"], bounds="50%", model=tmp_path).document
+    assert document["stream"]["fitted_on"] == 0 and set(modelled) == {str(tmp_path)}
+    assert document["rows"][0]["recall"] == document["rows"][1]["recall"]
+
+
+def test_without_a_model_they_are_fitted(modelled: list[str]) -> None:
+    document = evaluated(["ri", "mo"], bounds="50%").document
+    assert document["stream"]["fitted_on"] == 10_000 and modelled[0] == "fitted on 10000"
+
+
+def test_an_object_stands_for_itself_and_is_not_used_up() -> None:
+    refuse = [float(total > 10) for total in range(2, 21)]
+    shedder = fixed(refuse, 6)
+    report = evaluated(shedder, bounds=["80%", "60%"], seeds=[6])
+    assert [row["shedder"] for row in report.rows] == ["classes"] * 2
+    assert evaluated(shedder, bounds=["80%", "60%"], seeds=[6]).to_json() == report.to_json()
+    classes = report.document["shed_by"][1]["queries"]["q1"]["partial_matches"]["b"]
+    assert sum(classes["refused"][9:]) > 0 == sum(classes["refused"][:9])

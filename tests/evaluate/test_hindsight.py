@@ -1,0 +1,158 @@
+"""What the compiled search knows and does is what its definition says, counted by hand on small records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import harness
+import numpy as np
+import pytest
+import store_strategies
+import strategies
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from moving import quiet
+from policy_strategies import is_planned
+from shed_runs import query
+from strategies import Case
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.engine.overload.observe import Observation, observe
+from fastcep.evaluate.hindsight import foresight_of
+from fastcep.plan import INDEXES
+from fastcep.query import ast
+from fastcep.query.patterns import is_monotonic
+
+TABLE = fc.CostTable("mixed", event=2, relevant=3, visited=5, created=7, refused=11, match=13)
+P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2, 3, 5, 7, 11, 13), strict=True))
+
+
+class ByHand:
+    """What a set of kept matches needs, by definition."""
+
+    def __init__(self, record: Observation, kept: set[int]) -> None:
+        self.record, self.kept = record, kept
+        self.parents, self.events = record.parents.tolist(), record.events.tolist()
+        self.places: dict[int, list[int]] = {}
+        for row, place in zip(record.placed.tolist(), record.places.tolist(), strict=True):
+            self.places.setdefault(row, []).append(place)
+        self.probes = list(zip(record.probes.tolist(), record.probed.tolist(), strict=True))
+        self.chains = {match: self._chain(match) for match in kept}
+        self.needed = set().union(*self.chains.values())
+        self.used = {self.events[r] for r in self.needed}
+        self.children: dict[int, list[int]] = {}
+        for r in sorted(self.needed):
+            self.children.setdefault(self.parents[r], []).append(r)
+        self.last = {r: max(self.events[c] for c in self.children[r])
+                     for r in self.needed if r in self.places and r in self.children}  # fmt: skip
+
+    def _chain(self, r: int) -> set[int]:
+        found = set()
+        while r >= 0:
+            found.add(r)
+            r = self.parents[r]
+        return found
+
+    def visits(self, r: int) -> int:
+        """How often a row is met."""
+        return sum(
+            1 for place in self.places[r] for name, at in self.probes
+            if name == place and self.events[r] < at <= self.last[r] and at in self.used
+        )  # fmt: skip
+
+    def meets(self, e: int) -> int:
+        """How many rows an event meets."""
+        return sum(
+            1 for name, at in self.probes if at == e
+            for r, last in self.last.items() if name in self.places[r] and self.events[r] < e <= last
+        )  # fmt: skip
+
+    def costs(self, refused: bool = True) -> list[int]:
+        found = []
+        for e in range(EVENTS):
+            cost = P["event"]
+            if e in self.used:
+                cost += P["relevant"] + P["visited"] * self.meets(e)
+                for r in np.flatnonzero(self.record.events == e).tolist():
+                    cost += P["match"] * (r in self.kept) + P["created"] * (r in self.last)
+                    parent = self.parents[r]
+                    comes = parent < 0 or (parent in self.last and self.last[parent] >= e)
+                    cost += P["refused"] * (refused and r in self.places and r not in self.last and comes)
+            found.append(cost)
+        return found
+
+    def consumption(self, r: int) -> int:
+        if r not in self.last:
+            return 0
+        below = sum(P["match"] * (c in self.kept) + self.consumption(c) for c in self.children[r])
+        return P["created"] + P["visited"] * self.visits(r) + below
+
+    def items(self) -> Iterator[tuple[float, frozenset[int]]]:
+        """Of each row and event the ratio of the matches that are lost with it to what is saved, and these."""
+        for r in self.last:
+            lost = frozenset(m for m, chain in self.chains.items() if r in chain and m != r)
+            yield len(lost) / self.consumption(r), lost
+        for e in self.used:
+            own = [r for r in self.needed if self.events[r] == e]
+            lost = frozenset(m for m, chain in self.chains.items() if chain & set(own))
+            saved = sum(P["match"] * (r in self.kept) + self.consumption(r) for r in own)
+            yield len(lost) / (P["relevant"] + P["visited"] * self.meets(e) + saved), lost
+
+
+EVENTS = 0
+
+
+def observed(case: Case, index: str) -> Observation:
+    global EVENTS
+    assume(is_planned(case.query) and is_monotonic(case.query) and case.events)
+    assume(not isinstance(case.query.window, ast.ExplicitWindow))
+    batch = next(iter(harness.batches(case.query.schema, case.events)))
+    found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
+    EVENTS = len(found.costs)
+    return found.records[0]
+
+
+@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.randoms())
+def test_costs_are_those_of_the_definition(case: Case, index: str, random: object) -> None:
+    record = observed(case, index)
+    assume(len(record.matches) <= 60)
+    own = foresight_of(record, EVENTS, TABLE)
+    for share in (1.0, 0.5):
+        kept = {m for m in record.matches.tolist() if random.random() <= share}  # type: ignore[attr-defined]
+        mask = np.zeros(len(record.parents), np.uint8)
+        mask[list(kept)] = 1
+        event("some kept" if kept else "none kept")
+        assert (own.costs(mask) / 1000).tolist() == ByHand(record, kept).costs()
+
+
+@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+def test_the_least_worth_falls_first(case: Case, index: str) -> None:
+    """Each step loses the matches of an item whose ratio no other one is below; totals are those of what is left."""
+    record = observed(case, index)
+    assume(0 < len(record.matches) <= 25)
+    lost, totals, left = foresight_of(record, EVENTS, TABLE).order()
+    event(f"{min(len(totals), 6)} steps")
+    kept = set(record.matches.tolist())
+    for step in range(1, len(totals) + 1):
+        own = ByHand(record, kept)
+        assert (totals[step - 1], left[step - 1]) == (1000 * sum(own.costs(refused=False)), len(kept))
+        gone = set(np.flatnonzero(lost == step).tolist())
+        if step == len(totals):
+            assert not kept and not gone
+            break
+        items = list(own.items())
+        least = min(ratio for ratio, _ in items)
+        assert gone in [set(of) for ratio, of in items if ratio <= least * (1 + 1e-9)]
+        kept -= gone
+
+
+@pytest.mark.parametrize("index", ["key", "full"])
+def test_nothing_is_wasted_on_what_leads_to_no_match(index: str) -> None:
+    """With all matches kept Q1 costs a fraction; never more than the engine without shedding, event by event."""
+    found = observe(query(), ds1(events=5_000, seed=4), index=index)
+    (record,) = found.records
+    matched = np.zeros(len(record.parents), np.uint8)
+    matched[record.matches] = 1
+    costs = foresight_of(record, 5_000, fc.CostTable.named("paper")).costs(matched) / 1000
+    assert (costs <= found.costs).all() and 0 < costs.sum() < 0.5 * found.costs.sum()

@@ -1,0 +1,163 @@
+"""The references: nobody finds more than the oracle at equal cost, and informed knows what there is to know."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from shed_runs import BASELINES, Q1, SCHEMA, query
+
+import fastcep as fc
+from fastcep.datasets import ds1, ds2
+from fastcep.evaluate.generators import generator_of
+from fastcep.evaluate.informed import Informed
+from fastcep.evaluate.oracle import Oracle
+
+PAPERS = Path(__file__).parents[2] / "examples" / "papers"
+EVENTS = 20_000
+
+
+@pytest.fixture(scope="module")
+def events() -> pa.Table:
+    return ds1(events=EVENTS, seed=5)
+
+
+def rows(report: Any, name: str) -> list[dict[str, Any]]:
+    return [row for row in report.rows if row["shedder"] == name]
+
+
+class Kept(Oracle):
+    """Keeps the trial, so that a test may ask more."""
+
+    name = "oracle"
+
+    def outcome(self, trial: Any, target: Any, seed: int) -> Any:
+        self.trial = trial
+        return super().outcome(trial, target, seed)
+
+
+CASES = [
+    ("q1", "paper", "key"), ("q1", "measured", "full"), ("q1", "paper", "full"),
+    ("hybrid_q2", "paper", "key"), ("hybrid_q3", "paper", "key"), ("hybrid_q3", "measured", "full"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "table", "index"), CASES)
+def test_nobody_finds_more_at_equal_cost(name: str, table: str, index: str) -> None:
+    own = query() if name == "q1" else fc.parse_file(PAPERS / f"{name}.cep").queries[0]
+    stream = ds2(events=EVENTS, seed=5) if name == "hybrid_q3" else ds1(events=EVENTS, seed=5)
+    oracle = Kept()
+    report = fc.evaluate(
+        own, stream, shedders=[*BASELINES[:6], "informed", oracle], bounds=["80%", "60%", "45%"], cost_table=table,
+        index=index,
+    )  # fmt: skip
+    known, truth = oracle.hindsight(oracle.trial), report.document["truth"]["matches"]
+    for row in report.rows:
+        cost = EVENTS / row["throughput"] * 1e9 * (1 - row["overhead"])
+        found = row["recall"] if row["recall"] is not None else 0.0
+        assert truth < 1000 or found <= known.recall_at(cost) + 0.01, row
+        assert row["precision"] in (1.0, None)
+    assert all(row["held"] for row in rows(report, "oracle"))
+
+
+def test_what_the_oracle_forecasts_is_exact(events: pa.Table) -> None:
+    """At the least bound with nothing lost it costs what it says, and a little less loses something."""
+    oracle = Kept()
+    fc.evaluate(query(), events, shedders=[oracle], bounds=["50%"], cost_table="paper", index="key")
+    known = oracle.hindsight(oracle.trial)
+    free = float(known.totals[0]) / 1000
+    assert known.foresight.costs(known.kept(0)).sum() / 1000 == free
+    assert known.recall_at(free) == 1 and known.recall_at(0.99 * free) < 1 and known.recall_at(0) == 0
+
+
+@pytest.mark.parametrize("mode", [{"rates": ["120%", "200%"], "latency_bound": "20us"}, {"demands": ["30%", "80%"]}])
+def test_the_oracle_at_rates_and_demands(events: pa.Table, mode: dict[str, Any]) -> None:
+    report = fc.evaluate(query(), events, shedders=["ri", "oracle"], cost_table="paper", index="key", **mode)
+    for row, other in zip(rows(report, "oracle"), rows(report, "ri"), strict=True):
+        assert row["counts"] and row["recall"] > other["recall"] and row["overhead"] == 0
+        assert row["held"] in (True, None)
+
+
+def test_by_percentile(events: pa.Table) -> None:
+    report = fc.evaluate(
+        query(), events, shedders=["rs", "oracle"], bounds=["40%"], statistic="p95", cost_table="paper", index="key"
+    )
+    (row,) = rows(report, "oracle")
+    assert row["p95_latency"] <= row["bound"] and row["recall"] > rows(report, "rs")[0]["recall"]
+
+
+def test_what_the_oracle_is_not_for(events: pa.Table) -> None:
+    options: dict[str, Any] = {"shedders": ["oracle"], "bounds": ["50%"], "cost_table": "paper"}
+    with pytest.raises(fc.ValidationError, match="'oracle' is for one query"):
+        fc.evaluate([query(), query(Q1, "other")], events, **options)
+    negation = query("PATTERN SEQ(A a, NEG B b, C c) WHERE [ID] WITHIN 1ms")
+    with pytest.raises(fc.ValidationError, match="monotonic"):
+        fc.evaluate(negation, events, **options)
+    with pytest.raises(fc.ValidationError, match="clock='virtual'"):
+        fc.evaluate(query(), events, **options, clock="wall")
+
+
+# ----------------------------------------------------------------------------------------------------------- informed
+
+
+def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None:
+    """Half of the work is for what cannot lead to a match, by its values."""
+    report = fc.evaluate(
+        query(), events, shedders=["ss", "informed"], bounds=["80%", "60%", "55%", "30%"], cost_table="paper",
+        index="key", skip=0.1,
+    )  # fmt: skip
+    recalls = [row["recall"] for row in rows(report, "informed")]
+    assert min(recalls[:3]) > 0.995 and recalls[3] > 0.65
+    assert all(row["held"] for row in rows(report, "informed"))
+    assert all(a > b["recall"] + 0.1 for a, b in zip(recalls, rows(report, "ss"), strict=True))
+    estimates = [row["estimated_recall"] for row in rows(report, "informed")]
+    assert estimates == pytest.approx(recalls, abs=0.08)
+
+
+def test_informed_never_sees_the_events(events: pa.Table) -> None:
+    """What it knows is the same for another stream of the same generator."""
+    made = [Informed().knowing((query(),), _stream(ds1(EVENTS, seed)), _setting()) for seed in (1, 2)]
+    assert pickle.dumps(made[0].expected[0].steps) == pickle.dumps(made[1].expected[0].steps)
+
+
+def _stream(table: pa.Table) -> Any:
+    from fastcep.evaluate.stream import Stream
+
+    return Stream.of(table, SCHEMA)
+
+
+def _setting() -> Any:
+    from fastcep.evaluate.setting import Setting
+
+    return Setting("bounds", costs=fc.CostTable.named("paper"), index="key")
+
+
+def test_generators_are_told_by_their_columns_and_values() -> None:
+    assert generator_of(ds1(2000, 3), SCHEMA).c_values == (1, 10)
+    assert generator_of(ds1(2000, 3, c_values=(2, 6)), SCHEMA).c_values == (2, 6)
+    other = ds1(2000, 3)
+    wrong = other.set_column(2, "V", pa.array(np.arange(2000)))
+    with pytest.raises(fc.ValidationError, match="'V' goes from 1 to 10"):
+        generator_of(wrong, SCHEMA)
+    with pytest.raises(fc.ValidationError, match="knows the generators ds1"):
+        generator_of(other.rename_columns(["type", "ID", "W", "ts"]), SCHEMA)
+
+
+def test_informed_is_for_windows_of_time_or_events(events: pa.Table) -> None:
+    explicit = query("PATTERN SEQ(A a, B b) WHERE [ID] WINDOW EVERY 100 EVENTS CLOSE AFTER 200 EVENTS")
+    with pytest.raises(fc.ValidationError, match="WITHIN a time or number"):
+        fc.evaluate(explicit, events, shedders=["informed"], bounds=["50%"])
+
+
+def test_informed_and_its_rows_are_the_same_again(events: pa.Table) -> None:
+    documents = [
+        fc.evaluate(
+            query(), events, shedders=["informed", "oracle"], bounds=["40%"], cost_table="paper", index="key"
+        ).to_json()
+        for _ in range(2)
+    ]  # fmt: skip
+    assert documents[0] == documents[1]

@@ -1,0 +1,63 @@
+"""The table of an evaluation for the terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import evaluation_documents as documents
+from rich.console import Console
+
+from fastcep.report.evaluation import evaluation_table
+
+
+def text(document: dict[str, object], colour: bool = False) -> str:
+    console = Console(width=200, force_terminal=colour, no_color=not colour)
+    with console.capture() as capture:
+        console.print(evaluation_table(document))
+    return capture.get()
+
+
+def test_rows_and_winners() -> None:
+    lines = text(documents.bounds()).splitlines()
+    assert "q1: 50,000 events of ds1.csv, 7,327 matches without shedding; virtual clock, cost table paper" in lines[0]
+    (won,) = [line for line in lines if "44.0 %" in line]
+    assert "rs ★" in won
+    assert "0.987" in won
+    assert sum("★" in line for line in lines) == 4  # and what it means
+    names = [line.split("│")[2].strip() for line in lines if line.startswith("│")]
+    assert names == ["ri", "si", "rs ★", "pm-bl", "oracle"] * 3
+
+
+def test_what_does_not_count_is_red_with_the_reason_below() -> None:
+    shown = text(documents.bounds(), colour=True)
+    (line,) = [line for line in shown.splitlines() if "1.567" in line]
+    assert "\x1b[31m" in line
+    plain = text(documents.bounds())
+    assert "200%: ri, si and oracle do not count: detector never fired: nothing was shed" in plain
+    assert "10%: si does not count: seed 0: bound not held: mean latency 1.623 of the bound; seed 1: bound" in plain
+
+
+def test_unknown_is_not_zero() -> None:
+    shown = text(documents.small())
+    assert shown.count("n/a") == 5 * 3 * 3
+    assert "★" not in shown
+
+
+def test_modes() -> None:
+    assert "over bound" in text(documents.rates())
+    assert "209 M/s" in text(documents.rates())
+    assert "5.77 ns" in text(documents.demands())
+    assert "wall clock" in text(documents.wall())
+
+
+def test_names_are_no_markup() -> None:
+    shown = text(documents.nasty())
+    assert "<b>50%</b>" in shown
+    assert "\x1b" not in shown
+
+
+def test_the_table_needs_no_drawing_library() -> None:
+    code = "import sys, fastcep.report.evaluation; print('matplotlib' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.strip() == "False"
