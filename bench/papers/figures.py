@@ -22,8 +22,8 @@ class Part:
     ----------
     name, title
         A word, and the setting in Markdown.
-    query, events, history
-        What runs over what: ``events`` gives so many; ``history`` gives what a reference that learns is fitted on.
+    query, events
+        What runs over what: ``events`` gives so many.
     size, seeds
         How many events, and seeds, if nothing else is asked for.
     strategies, references
@@ -44,7 +44,6 @@ class Part:
     strategies: tuple[str, ...]
     options: Mapping[str, Any]
     references: tuple[str, ...] = ()
-    history: Callable[[int], pa.Table] | None = None
     seeds: int = 3
     series: tuple[tuple[str, str], ...] = ()
     tells: bool = False

@@ -28,7 +28,7 @@ def run(
     events, seeds
         How many, instead of what the parts say.
     reports
-        Folder for the whole report of each part.
+        Folder for the whole report of each part, as JSON and as a page.
     """
     parts = {}
     for part in figure.parts:
@@ -37,21 +37,19 @@ def run(
         if reports is not None:
             reports.mkdir(parents=True, exist_ok=True)
             report.to_json(reports / f"{figure.file}_{part.name}.json")
+            report.to_html(reports / f"{figure.file}_{part.name}.html")
         parts[part.name] = condensed(report.document, part.series, _check(report) if part.tells else "")
         print(f"{figure.file} {part.name}: {len(report.rows)} runs in {time.perf_counter() - begin:.0f} s", flush=True)
     return parts
 
 
 def report_of(part: Part, events: int, seeds: int) -> Report:
-    """Judge the strategies of a part with several seeds, and its references, that draw nothing, with one."""
+    """Judge the strategies of a part with several seeds, and its references, that draw next to nothing, with one."""
     query, table = part.query(), part.events(events)
     reports = [evaluate(query, table, shedders=list(part.strategies), seeds=seeds, **part.options)]
     references = [name for name in part.references if name in REFERENCES]
-    for name in references:
-        more: dict[str, Any] = {}
-        if hasattr(REFERENCES[name], "fit") and part.history is not None:
-            more["history"] = part.history(events)
-        reports.append(evaluate(query, table, shedders=[name], seeds=1, **part.options, **more))
+    if references:
+        reports.append(evaluate(query, table, shedders=references, seeds=1, **part.options))
     return joined(reports)
 
 

@@ -101,6 +101,7 @@ def test_a_small_run_is_stored_drawn_and_told(figure: Figure, tmp_path, monkeypa
     draw.draw(figure, parts_of(results))
     text = "\n".join(section(figure, results))
     for part in figure.parts:
+        assert (tmp_path / "reports" / f"{figure.file}_{part.name}.html").stat().st_size > 10_000
         document = json.loads((tmp_path / "reports" / f"{figure.file}_{part.name}.json").read_text())
         assert document["stream"]["events"] == 3_000 and "3,000 events" in text
         assert [row["shedder"] for row in document["rows"]][: len(part.strategies)] == list(part.strategies)
