@@ -24,7 +24,7 @@ PLACE = IMAGES / "papers"
 LOOK = {
     "ri": ("#1f5fa8", "o"), "si": ("#6aa5dc", "s"), "rs": ("#c4511d", "^"), "ss": ("#eaa05a", "v"),
     "pm-bl": ("#8b3a8f", "D"), "e-bl": ("#3b8a5a", "P"), "bl": ("#8fbf5a", "X"),
-    "oracle": ("#222222", "."), "informed": ("#888888", "."),
+    "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
 #: The same picture from the same figures, with text as text.
 STYLE = {

@@ -19,10 +19,11 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "reproduction.md"
 _HEAD = """\
 # The papers' figures, run again
 
-Each section has a figure of a paper: what the paper says, our picture and numbers, and where they differ. `fc.evaluate`
-makes the runs: one without shedding gives the truth, then every strategy is run for every bound or rate. `ri`, `si`,
-`rs`, `ss`, `pm-bl`, `e-bl` and `bl` are the papers' [baselines](shedding.md#shedders). A *reference* (dashed) is no
-strategy: the `oracle` knows what is to come, and says what could be found.
+Each section has a figure of a paper: what the paper says, our picture and numbers, and where they differ.
+[`fc.evaluate`](evaluation.md) makes the runs: one without shedding gives the truth, then every strategy is run for
+every bound or rate. `ri`, `si`, `rs`, `ss`, `pm-bl`, `e-bl` and `bl` are the papers'
+[baselines](shedding.md#shedders). A [reference](evaluation.md#references) (dashed) is no strategy: the `oracle` knows
+what is to come, and `informed` knows the generator of the stream.
 
 All is on the virtual clock, so that a result is the same on every machine: an event takes the sum over its counted
 operations of what a [cost table](shedding.md#clocks-and-cost-tables) says. `paper` counts partial matches looked at and
@@ -30,7 +31,7 @@ stored, a nanosecond each; `measured` has what operations really take, decisions
 bound was not held, or where nothing was shed, does not count: it is hollow in pictures, and in brackets in tables.
 Values are means over seeds.
 
-`python -m bench.papers` runs all of this again (TIME), draws it and writes this page; `python -m bench.papers hybrid
+`python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page; `python -m bench.papers hybrid
 fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page` only draws and
 writes. The numbers are in `bench/results/papers/`.
 """

@@ -19,10 +19,10 @@ def under(parts: Parts, statistic: str) -> list[str]:
     """Of Fig. 4 and 5."""
     paper, measured = parts["paper"], parts["measured"]
     return [
+        f"At the paper's 500 us ({_percent(MIDDLE)}), where its hybrid strategy finds all matches, and with the table "
+        f"`paper` recall is {_recalls(paper, (*INPUT, *STATE))}; of references {_recalls(paper, paper.references)}.",
         *_zero_loss(paper, statistic), *_zero_loss(measured, statistic),
-        f"At the paper's 500 us ({_percent(MIDDLE)}) and with the table `paper` {_recalls(paper, (*INPUT, *STATE))} of "
-        "the matches are found.",
-        _ahead(paper), _speeds(paper), _missed(paper), _missed(measured),
+        _ahead(paper), _speeds(paper), *_beaten(paper), *_beaten(measured), _missed(paper), _missed(measured),
         f"The bound is on the {_NAMES[statistic]} over all events, in the paper over complete matches.",
     ]  # fmt: skip
 
@@ -39,9 +39,9 @@ def ratios(parts: Parts) -> list[str]:
     if free:
         events, matches = (_of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))
         said.append(
-            f"{events:.0%} of the events and {matches:.0%} of the births of partial matches come to nothing. These "
-            "the oracle sheds whatever is asked for, so its lines begin there. The paper's shares are of live partial "
-            "matches, where one that lives long counts for more, ours are of births."
+            f"{100 * events:.0f} % of the events and {100 * matches:.0f} % of the births of partial matches come to "
+            "nothing. These the oracle sheds whatever is asked for, so its lines begin there. The paper's shares are "
+            "of live partial matches, where one that lives long counts for more, ours are of births."
         )
     return said
 
@@ -53,13 +53,7 @@ def bikes(parts: Parts) -> list[str]:
     seconds = [events / fastest / float(target.rstrip("%")) * 100 for target in rates.targets]
     took = ", ".join(f"{value:.2f} s at {_percent(t)}" for value, t in zip(seconds, rates.targets, strict=True))
     said = [f"The year takes {took}.", _same(rates), _missed(rates), _missed(bounds)]
-    for part in (rates, bounds):
-        beaten = _beaten(part)
-        if beaten:
-            said.append(
-                f"The oracle is no limit for {beaten}: it drops what is worth least for the work over the whole year, "
-                "while a queue or a percentile asks for less work only where much is to be done."
-            )
+    said += [*_beaten(rates), *_beaten(bounds)]
     said.append(
         "An event costs a few whole operations, so that the percentile moves in steps: 75 % are six operations, and "
         "the paper's 20 % would be one."
@@ -76,15 +70,15 @@ def loud(parts: Parts) -> list[str]:
 
 
 def _zero_loss(part: Stored, statistic: str) -> list[str]:
-    """At which share of the latency references find all, or how much they find at most."""
+    """At which share of the latency references still find all, or how much they find at most."""
     said, key = [], f"{statistic}_latency"
     table = part.document["setting"]["cost_table"]
     for name in part.references:
         rows = [row for row in part.rows if row["shedder"] == name and row["recall"] is not None]
         free = [row[key] for row in rows if row["recall"] >= 1]
         if free:
-            least = min(free) / part.document["truth"][key]
-            said.append(f"With the table `{table}` the {name} finds all matches at {least:.1%} of the latency.")
+            least = 100 * min(free) / part.document["truth"][key]
+            said.append(f"With the table `{table}` the {name} still finds all matches at {least:.1f} % of the latency.")
         elif rows:
             best = max(rows, key=lambda row: float(row["recall"]))
             found = f"{best['recall']:.3f} of the matches at most, at {_percent(best['target'])}"
@@ -136,24 +130,27 @@ def _same(part: Stored) -> str:
     return "There is one event type" + "".join(f"; {names} do the same" for names in same) + "."
 
 
-def _beaten(part: Stored) -> str:
-    """Where a strategy that counts found more than the oracle (by more than 0.01)."""
+def _beaten(part: Stored) -> list[str]:
+    """Where something that counts found more than the oracle (by more than 0.01), and why that may be."""
     found = []
     for target in part.targets:
         limit = _of(part, "oracle", target)
-        better = [(_of(part, name, target), name) for name in _judged(part) if part.counts(name, target)]
-        if better and max(better)[0] > limit + 0.01:
-            recall, name = max(better)
-            found.append(f"{_percent(target)} ({limit:.2f}, and {name} {recall:.2f})")
-    return f"{part.document['setting']['mode']} of {', '.join(found)}" if found else ""
-
-
-def _judged(part: Stored) -> list[str]:
-    return [name for name in part.shedders if name not in part.references]
+        others = [name for name in part.shedders if name != "oracle" and part.counts(name, target)]
+        best = max(((_of(part, name, target), name) for name in others), default=(0.0, ""))
+        if best[0] > limit + 0.01:
+            found.append(f"{_percent(target)} ({limit:.2f}; {best[1]} {best[0]:.2f})")
+    if not found:
+        return []
+    where = f"`{part.document['setting']['cost_table']}`, {part.document['setting']['mode']}"
+    return [
+        f"The oracle is no limit at {' and '.join(found)} ({where}): it drops what is worth least for the work over the "
+        "whole stream, while a queue or a percentile asks for less work only where there is much."
+    ]
 
 
 def _recalls(part: Stored, names: Sequence[str]) -> str:
-    return ", ".join(f"{_of(part, name, MIDDLE):.2f} ({name.upper()})" for name in names)
+    told = [f"{_of(part, name, MIDDLE):.2f} ({name if name in part.references else name.upper()})" for name in names]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
 
 
 def _between(part: Stored, shedder: str, x: str, y: str, wanted: float) -> float:
