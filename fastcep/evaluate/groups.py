@@ -84,7 +84,9 @@ class _Groups:
         self.levels = _levels(self.parents)
         starts = self._starts()
         limits = _limits(record.plan.query.window, times, starts, slices)
-        self.born = np.array([self.events > limit for limit in limits[:-1]], np.int64).sum(axis=0)
+        self.born = np.zeros(len(self.parents), np.int64)
+        for limit in limits[:-1]:
+            self.born += self.events > limit
         self.n_classes = 1 + int((record.classes & 255).max(initial=0))
         self.n_kinds = 1 + int((record.classes >> 8).max(initial=0))
         self.group = self.states * self.n_classes + (record.classes & 255)

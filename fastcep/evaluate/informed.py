@@ -40,6 +40,9 @@ Floats = npt.NDArray[np.float64]
 _SEED = 1_000_003
 _RECORDS = 500_000
 _PILOT = 5_000  # events by which it is found how many there are
+
+#: Into how many slices the window is cut where decisions cost nothing. Else they are few, and what is to be dropped
+#: from some age on would live until the next one: then it is dropped by class alone.
 _SLICES = 4
 
 
@@ -48,6 +51,7 @@ class Expected:
     """What is known of a query: its classes, and in which order they are best dropped."""
 
     query: str
+    slices: int
     classes: Mapping[str, Classes]
     event_classes: Mapping[str, Classes]
     steps: tuple[Step, ...]
@@ -67,7 +71,8 @@ class Expected:
             query, table, cost_table=setting.costs, index=setting.index, classes=own, event_classes=of_events
         ).records
         times = EventBatch.from_data(query.schema, table, StringTable(), "events").time
-        return cls(query.name, own, of_events, tuple(drops(record, times, _SLICES, setting.costs)))
+        slices = _SLICES if setting.clock == "virtual" and not setting.costs.decision else 1
+        return cls(query.name, slices, own, of_events, tuple(drops(record, times, slices, setting.costs)))
 
 
 class Informed(Knows):
@@ -107,11 +112,11 @@ class InformedShedder(Baseline):
 
     name = "informed"
     drops_matches = True
-    slices = _SLICES
 
     def __init__(self, expected: Sequence[Expected], seed: int = 0) -> None:
         super().__init__(seed)
         self._expected = {item.query: item for item in expected}
+        self.slices = max(item.slices for item in expected)
         self._tables: dict[str, _Tables] = {}
         self._dropped: dict[str, int] = {}
 

@@ -56,7 +56,7 @@ def by_name(spelling: str, **options: Any) -> Shedder:
         If there is none of that name, or it does not take these options.
     """
     if spelling in _REFERENCES:
-        raise ValidationError(f"{spelling!r} is no shedder but a reference that others are held against: see fc.evaluate")
+        raise ValidationError(f"{spelling!r} is no shedder but a reference that others are held to: see fc.evaluate")
     if spelling in _LATER:
         known = ", ".join(map(repr, SHEDDERS))
         raise ValidationError(f"shedder {spelling!r} comes in a later version; there is {known}")
