@@ -31,9 +31,9 @@ stored, a nanosecond each; `measured` has what operations really take, decisions
 bound was not held, or where nothing was shed, does not count: it is hollow in pictures, and in brackets in tables.
 Values are means over seeds.
 
-`python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page; `python -m bench.papers hybrid
-fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page` only draws and
-writes. The numbers are in `bench/results/papers/`.
+`python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page. `python -m
+bench.papers hybrid fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page`
+only draws and writes. The numbers are in `bench/results/papers/`.
 """
 
 

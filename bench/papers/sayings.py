@@ -143,8 +143,8 @@ def _beaten(part: Stored) -> list[str]:
         return []
     where = f"`{part.document['setting']['cost_table']}`, {part.document['setting']['mode']}"
     return [
-        f"The oracle is no limit at {' and '.join(found)} ({where}): it drops what is worth least for the work over the "
-        "whole stream, while a queue or a percentile asks for less work only where there is much."
+        f"The oracle is no limit at {' and '.join(found)} ({where}): it drops what is worth least for the work over "
+        "the whole stream, while a queue or a percentile asks for less work only where there is much."
     ]
 
 

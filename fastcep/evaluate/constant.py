@@ -39,6 +39,10 @@ class ConstantDemand(Shedder):
         """Those of the inner one."""
         return self.inner.classes(query)
 
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        """Those of the inner one."""
+        return self.inner.event_classes(query)
+
     def detector(self, of: str) -> Detector:
         """One that always says the same."""
         return SameDemand(self.demand)
