@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ LOOK = {
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
 #: The same picture from the same figures, with text as text.
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fastcep", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "font.size": 9,
     "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
 }  # fmt: skip
@@ -65,10 +66,11 @@ def _draw(picture: Picture, parts: Mapping[str, Stored], path: Path) -> None:
             axes.invert_xaxis()
         axes.grid(alpha=0.25, linewidth=0.5)
     plots = [axes for axes, panel in zip(canvas.axes, picture.panels, strict=True) if panel.x != "series"]
-    handles = {line.get_label(): line for axes in plots for line in axes.lines if line.get_label()[0] != "_"}
+    named = [(str(line.get_label()), line) for axes in plots for line in axes.lines]
+    handles = {name: line for name, line in named if not name.startswith("_")}
     if handles:
         canvas.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False,
+            list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), frameon=False,
             fontsize="small",
         )  # fmt: skip
     drawn = StringIO()

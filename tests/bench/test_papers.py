@@ -130,9 +130,7 @@ def test_references_run_once_and_stand_behind_the_strategies_of_a_target(monkeyp
 
 def test_reports_about_different_events_are_not_joined() -> None:
     part = FIGURES[0].parts[0]
-    documents = [
-        evaluate(part.query(), part.events(size), shedders=["ri"], **part.options) for size in (1_000, 2_000)
-    ]
+    documents = [evaluate(part.query(), part.events(size), shedders=["ri"], **part.options) for size in (1_000, 2_000)]
     with pytest.raises(ValueError, match="different events"):
         joined(documents)
 
