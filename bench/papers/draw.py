@@ -80,7 +80,7 @@ def _draw(picture: Picture, parts: Mapping[str, Stored], path: Path) -> None:
 
 def _small(text: str) -> str:
     """The same picture in half of the bytes: no indentation, hundredths of a point, the style of marks told once."""
-    text = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", text)
+    text = re.sub(r' transform="rotate\(-?0 [^)]*\)"| id="[a-z0-9.]+_\d+"', "", text)
     text = re.sub(r"(?<![#\w.>-])-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", text)
     text = re.sub(r"\s*\n\s*", "\n", text)
     return re.sub(r"<g([^>]*)>\n((?:<use [^>]*/>\n){2,})", _told_once, text)
@@ -130,4 +130,4 @@ def _course(axes: Axes, panel: Panel, part: Stored) -> None:
     axes.axhline(line["bound"] / scale, color="#aa0000", linewidth=0.8, linestyle=":", label="bound")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.locator_params(axis="x", nbins=4)
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(framealpha=0.8, edgecolor="none", fontsize="small")

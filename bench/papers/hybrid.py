@@ -73,9 +73,10 @@ def bounds(name: str, statistic: str) -> Part:
 
 
 NAMES = {"mean": "mean latency", "p95": "95th percentile of the latency"}
+SHORT = {"mean": "mean", "p95": "95th percentile"}
 FOUR = {
     "recall": "recall",
-    "speed": "throughput, x that without shedding",
+    "speed": "relative throughput",
     "shed_event_ratio": "shed events, share",
     "shed_match_ratio": "shed partial matches, share",
 }
@@ -83,10 +84,10 @@ FOUR = {
 
 def four(part: str, statistic: str) -> Picture:
     """Recall, throughput and both shed ratios over the bound."""
-    under = f"bound on the {NAMES[statistic]}, % of that without shedding"
+    bound = f"bound, % of the {SHORT[statistic]} without shedding"
     sheds = {"shed_event_ratio": (*INPUT, *REFERENCES), "shed_match_ratio": (*STATE, *REFERENCES)}
     panels = tuple(
-        Panel(part, "target", key, under, label, sheds.get(key, ()), falling=True, log=key == "speed")
+        Panel(part, "target", key, bound, label, sheds.get(key, ()), falling=True, log=key == "speed")
         for key, label in FOUR.items()
     )
     caption = f"Recall, throughput, shed events and shed partial matches over the bound, table {part}"
@@ -212,7 +213,7 @@ FIGURES = (
     under_bounds(
         "fig4", "Fig. 4: bounds on the mean latency", "mean",
         "“With tighter latency bounds, recall quickly degrades with the baseline strategies, whereas our approach "
-        "keeps 100% recall for a 900 us – 500 us latency bound” (1,033 us without shedding). “State-based strategies "
+        "keeps 100% recall for a 900 µs – 500 µs latency bound” (1,033 us without shedding). “State-based strategies "
         "yield generally better recall, whereas input-based techniques yield higher throughput.”",
     ),
     under_bounds(

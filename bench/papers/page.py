@@ -29,7 +29,7 @@ All is on the virtual clock, so that a result is the same on every machine: an e
 operations of what a [cost table](shedding.md#clocks-and-cost-tables) says. `paper` counts partial matches looked at and
 stored, a nanosecond each; `measured` has what operations really take, decisions on shedding included. A point whose
 bound was not held, or where nothing was shed, does not count: it is hollow in pictures, and in brackets in tables.
-Values are means over seeds.
+Values are means over seeds; throughput is relative to that without shedding.
 
 `python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page. `python -m
 bench.papers hybrid fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page`
@@ -61,7 +61,8 @@ def section(figure: Figure, results: Mapping[str, Any]) -> Iterator[str]:
     for one in figure.tables:
         yield f"{one.caption}:\n"
         yield cells(one, parts[one.part])
-    yield "**The honest difference.** " + _joined(figure.difference(parts)) + "\n"
+    yield "**The honest difference.**\n"
+    yield "\n".join(f"* {said}" for said in figure.difference(parts)) + "\n"
 
 
 def cells(one: Table, part: Stored) -> str:
@@ -98,11 +99,6 @@ def _sizes(figure: Figure, parts: Mapping[str, Stored]) -> str:
             f"seed{'s' if seeds > 1 else ''}"
         )
     return "; ".join(said)[0].upper() + "; ".join(said)[1:] + "."
-
-
-def _joined(said: list[str]) -> str:
-    """Sentences in one paragraph; what has lines of its own stays so."""
-    return " ".join(said) if not any("\n" in item for item in said) else "\n\n".join(said)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ __all__ = ["PLACE", "Stored", "condensed", "parts_of", "path_of", "read", "save"
 PLACE = RESULTS / "papers"
 
 _OF_ROWS = (
-    "shedder", "target", "seed", "bound", "rate", "demand", "recall", "precision", "mean_latency", "p95_latency",
-    "p99_latency", "share_over_bound", "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "held", "why",
+    "shedder", "target", "seed", "recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound",
+    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "why",
 )  # fmt: skip
 _OF_SETTING = (
     "mode", "clock", "index", "statistic", "latency_bound", "maximum_rate", "skip", "seeds", "targets", "strategies",
