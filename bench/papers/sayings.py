@@ -58,9 +58,9 @@ def bikes(parts: Parts) -> list[str]:
     took = ", ".join(f"{value:.2f} s at {_percent(t)}" for value, t in zip(seconds, rates.targets, strict=True))
     said = [f"The year takes {took}.", _same(rates), *_beaten(rates), *_beaten(bounds)]
     last = bounds.targets[-1]
+    times = _of(bounds, "rs", last) / _of(bounds, "ri", last)
     said.append(
-        f"At the bound of {_percent(last)} RS finds {_of(bounds, 'rs', last) / _of(bounds, 'ri', last):.1f} times what RI "
-        "finds; in the paper, at 20 %, it is 2.9 times."
+        f"At the bound of {_percent(last)} RS finds {times:.1f} times what RI finds; in the paper, at 20 %, 2.9 times."
     )
     said.append(f"{_missed(rates)} {_missed(bounds)}")
     said.append(
@@ -104,8 +104,9 @@ def _turn(part: Stored, paper: str) -> list[str]:
     if most == len(ratios) - 1:
         return []
     return [
-        f"The paper's hybrid strategy sheds fewer partial matches, and more events, below a bound of {_percent(paper)}; "
-        f"so does informed below {_percent(part.targets[most])}, where it sheds {100 * ratios[most]:.0f} % of the births."
+        f"The paper's hybrid strategy sheds fewer partial matches, and more events, below a bound of "
+        f"{_percent(paper)}; so does informed below {_percent(part.targets[most])}, where it sheds "
+        f"{100 * ratios[most]:.0f} % of the births."
     ]
 
 
