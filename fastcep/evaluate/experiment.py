@@ -193,6 +193,9 @@ def _check_clock(strategies: Sequence[Strategy], clock: str) -> None:
 def _check_queries(queries: Sequence[ast.Query], strategies: Sequence[Strategy], seeds: Sequence[int]) -> None:
     """Let the shedders refuse a query before anything runs."""
     for strategy in strategies:
+        check = getattr(strategy.tells, "check", None)
+        if check is not None:
+            check(queries)
         if strategy.makes is not None:
             shedder = strategy.shedder(seeds[0])
             for query in queries:

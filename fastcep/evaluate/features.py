@@ -27,6 +27,7 @@ _MOST = 255
 #: Into how many parts of a unit reals are cut, if there is room.
 _PARTS = (8, 4, 2, 1)
 _DRAWS = 4096
+_FAR = 2.0**53  # values are no whole numbers of int64 beyond
 
 Floats = npt.NDArray[np.float64]
 
@@ -149,7 +150,7 @@ def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classe
 
     What has most values is left out where there is none.
     """
-    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values)]
+    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values) and len(_found(part, values))]
     plain = {part for part in chosen if isinstance(part, ast.Attribute)}
     attributes = {(part.leaf, part.name) for part in plain if isinstance(part, ast.Attribute)}
     chosen = [
@@ -179,15 +180,23 @@ def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[in
     """The smallest and largest whole number that the feature has, and its text."""
     own = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
     whole = all(values[part.name].whole for part in own) and not any(map(_is_real, ast.walk(node)))
-    random = np.random.default_rng(0)
-    drawn = {}
-    for part in own:
-        of = values[part.name]
-        ends, inside = random.choice([of.low, of.high], _DRAWS), random.uniform(of.low, of.high, _DRAWS)
-        drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
-    found = _value(node, drawn) * (1 if whole else parts)
+    found = _found(node, values) * (1 if whole else parts)
     text = expression_text(node)
     return int(np.floor(found.min())), int(np.floor(found.max())), text if whole else f"({text}) * {parts}"
+
+
+def _found(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
+    """Values that the feature has, without what is none: as in a query, such as the root of a negative number."""
+    random = np.random.default_rng(0)
+    drawn = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute):
+            of = values[part.name]
+            ends, inside = random.choice([of.low, of.high], _DRAWS), random.uniform(of.low, of.high, _DRAWS)
+            drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
+    with np.errstate(all="ignore"):
+        found = np.asarray(_value(node, drawn), np.float64)
+    return found[np.abs(found) < _FAR]
 
 
 def _is_real(node: ast.Expr) -> bool:

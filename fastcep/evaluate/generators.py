@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep.datasets import ds1, ds2
+from fastcep.datasets.generate import C_VALUES
 from fastcep.errors import ValidationError
 from fastcep.evaluate.features import Values
 from fastcep.events import Schema
@@ -17,6 +18,8 @@ from fastcep.events import Schema
 __all__ = ["Generator", "generator_of"]
 
 _DS1, _DS2 = {"ID", "V"}, {"ID", "x", "y", "v"}
+_ENOUGH = 200  # events of C of which the smallest and the largest of ten values are seen
+
 _FIXED = {"ID": Values(1, 10), "x": Values(0, 4, whole=False), "y": Values(0, 4, whole=False), "v": Values(2, 5)}
 
 
@@ -33,7 +36,7 @@ class Generator:
     """
 
     name: str
-    c_values: tuple[int, int] = (1, 10)
+    c_values: tuple[int, int] = C_VALUES
 
     @property
     def values(self) -> Mapping[str, Values]:
@@ -57,27 +60,27 @@ def generator_of(events: pa.Table, schema: Schema) -> Generator:
     """
     names = {name for kind in schema.type_names for name in schema.attributes(kind)}
     columns = set(events.column_names)
-    if {"type", "ts"} <= columns and set(schema.type_names) <= set("ABCD"):
+    if (schema.type, schema.time, schema.sequence) == ("type", "ts", None) and set(schema.type_names) <= set("ABCD"):
         for name, attributes in (("ds1", _DS1), ("ds2", _DS2)):
             if names <= attributes <= columns:
-                return _checked(name, events)
+                return _checked(name, events, names)
     raise ValidationError(
         "shedders: 'informed' knows the generators ds1 (events A to D with type, ID, V, ts) and ds2 (with x, y and v), "
         f"and the events have {', '.join(events.column_names)}; leave it out"
     )
 
 
-def _checked(name: str, events: pa.Table) -> Generator:
+def _checked(name: str, events: pa.Table, names: set[str]) -> Generator:
+    """The generator, if the values of the attributes are its own."""
     found = Generator(name)
-    rest = events
+    rest, expected = events, _FIXED
     if name == "ds1":
         of_c = pc.field("type") == "C"
-        low, high = _ends(events.filter(of_c), "V")
-        rest = events.filter(~of_c)
-        if low is not None and not (low == 1 and high == 10):
-            found = Generator(name, (low, high))
-    expected = _FIXED if name == "ds2" else {"ID": Values(1, 10), "V": Values(1, 10)}
-    for column, of in expected.items():
+        rest, expected = events.filter(~of_c), {"ID": Values(1, 10), "V": Values(1, 10)}
+        if "V" in names:
+            found = Generator(name, _values_of_c(events.filter(of_c)))
+    for column in sorted(expected.keys() & names):
+        of = expected[column]
         low, high = _ends(rest, column)
         if low is not None and not of.low <= low <= high <= of.high:
             raise ValidationError(
@@ -85,6 +88,13 @@ def _checked(name: str, events: pa.Table) -> Generator:
                 f"{of.high:g}, and the events have {low} to {high}; leave it out"
             )
     return found
+
+
+def _values_of_c(events: pa.Table) -> tuple[int, int]:
+    """The range that V is drawn from: the usual one, unless there are other values, or enough and never all of it."""
+    low, high = _ends(events, "V")
+    usual = low is None or C_VALUES[0] <= low <= high <= C_VALUES[1]
+    return C_VALUES if usual and len(events) < _ENOUGH else (low, high)
 
 
 def _ends(events: pa.Table, column: str) -> tuple[Any, Any]:

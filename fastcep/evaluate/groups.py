@@ -88,7 +88,8 @@ class _Groups:
         for limit in limits[:-1]:
             self.born += self.events > limit
         self.n_classes = 1 + int((record.classes & 255).max(initial=0))
-        self.n_kinds = 1 + int((record.classes >> 8).max(initial=0))
+        seen = int((record.asked >> 32).max(initial=0))  # of events that asked and made nothing, too
+        self.n_kinds = 1 + max(seen, int((record.classes >> 8).max(initial=0)))
         self.group = self.states * self.n_classes + (record.classes & 255)
         self.kind = record.members * self.n_kinds + (record.classes >> 8)
         self._place(record, limits)

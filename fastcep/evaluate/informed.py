@@ -24,13 +24,13 @@ from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
 from fastcep.evaluate.groups import Step, drops
 from fastcep.evaluate.protocols import Knows
+from fastcep.evaluate.stream import Stream
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
 
 if TYPE_CHECKING:
     from fastcep.evaluate.setting import Setting
-    from fastcep.evaluate.stream import Stream
 
 __all__ = ["Expected", "Informed", "InformedShedder"]
 
@@ -39,6 +39,7 @@ Floats = npt.NDArray[np.float64]
 #: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches.
 _SEED = 1_000_003
 _RECORDS = 500_000
+_MOST = 4_000_000  # events, however few partial matches come of them
 _PILOT = 5_000  # events by which it is found how many there are
 
 #: Into how many slices the window is cut where decisions cost nothing. Else they are few, and what is to be dropped
@@ -66,7 +67,7 @@ class Expected:
         own = features(query, generator.values)
         of_events = event_features(query, generator.values)
         pilot = len(observe(query, generator.draw(_PILOT, _SEED), index=setting.index).records[0].parents)
-        table = generator.draw(int(_PILOT * max(1.0, _RECORDS / max(pilot, 1))), _SEED)
+        table = generator.draw(int(min(_PILOT * max(1.0, _RECORDS / max(pilot, 1)), _MOST)), _SEED)
         (record,) = observe(
             query, table, cost_table=setting.costs, index=setting.index, classes=own, event_classes=of_events
         ).records
@@ -85,7 +86,20 @@ class Informed(Knows):
     def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Made:
         """Find out what can be known of queries over a stream."""
         generator = generator_of(stream.table, queries[0].schema)
+        _check_gaps(stream, Stream.of(generator.draw(_PILOT, _SEED), queries[0].schema), generator.name)
         return Made(tuple(Expected.of(query, generator, setting) for query in queries))
+
+
+def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
+    """Refuse events that come faster or slower than the generator's: what is to be expected depends on it."""
+    if len(stream) < 2:
+        return
+    gap, own = stream.span / (len(stream) - 1), drawn.span / (len(drawn) - 1)
+    if abs(gap / own - 1) > 0.05 + 5 / len(stream) ** 0.5:
+        raise ValidationError(
+            f"shedders: 'informed' knows the generator {name}, where two events are {own:,.0f} ns apart in the mean, "
+            f"and these are {gap:,.0f} ns; leave it out"
+        )
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,12 @@ def measure(
 @contextmanager
 def _silent() -> Iterator[None]:
     """Leave out the line that every episode of shedding logs: it is what is looked for here."""
-    level = _LOG.level
-    _LOG.setLevel(logging.ERROR)
+
+    def errors(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    _LOG.addFilter(errors)  # the level would stay, where threads set it and set it back in turns
     try:
         yield
     finally:
-        _LOG.setLevel(level)
+        _LOG.removeFilter(errors)

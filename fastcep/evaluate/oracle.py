@@ -11,6 +11,7 @@ hundredth of them: a search that takes one step after the other need not find th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from fastcep.evaluate.hindsight import foresight_of
 from fastcep.evaluate.latencies import Floats, over_time, skipped, statistic_of, total
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.protocols import Reference
-from fastcep.evaluate.targets import Target
+from fastcep.evaluate.targets import LATE, Target
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic, leaves_of
 
@@ -111,6 +112,17 @@ class Oracle(Reference):
     def __getstate__(self) -> dict[str, Any]:
         return {"_known": None}
 
+    def check(self, queries: Sequence[ast.Query]) -> None:
+        """Refuse several queries, and one that is not monotonic or has explicit windows: `ValidationError`."""
+        if len(queries) > 1:
+            raise ValidationError("shedders: 'oracle' is for one query; evaluate the queries one by one")
+        (query,) = queries
+        if not is_monotonic(query) or isinstance(query.window, ast.ExplicitWindow):
+            raise ValidationError(
+                "shedders: 'oracle' is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
+                f"WITHIN a time or number of events; {query.name!r} is none"
+            )
+
     def hindsight(self, trial: Trial) -> Hindsight:
         """What is known of a trial afterwards.
 
@@ -121,6 +133,7 @@ class Oracle(Reference):
             large.
         """
         if self._known is None or self._known[0] is not trial:
+            self.check(trial.queries)
             _check(trial)
             self._known = trial, Hindsight.of(trial)
         return self._known[1]
@@ -163,7 +176,8 @@ def _reached(trial: Trial, target: Target, run: _Run) -> bool:
     if target.demand is not None:
         return total(run.processing) <= (1 - target.demand) * len(trial.stream) / trial.truth.throughput * 1e9
     if target.rate is not None:
-        return run.share_over == 0
+        assert run.share_over is not None
+        return run.share_over <= LATE  # as is asked of the others
     judged = run.latencies[skipped(len(run.latencies), trial.setting.skip) :]
     assert target.bound is not None
     return statistic_of(judged, trial.setting.statistic) <= target.bound
@@ -180,7 +194,7 @@ def _outcome(trial: Trial, target: Target, known: Hindsight, run: _Run) -> Outco
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
         processing=total(run.processing), overhead=0.0, share_over=run.share_over,
         shed_events=bindable - len(used), shed_matches=int(known.stored.sum() - rows.sum()),
-        bindable=bindable, births=int(known.stored.sum()),
+        bindable=bindable, births=int(known.stored.sum()), demanded=False,
         line=over_time(run.latencies, setting.statistic if target.rate is None else "max"),
         shed_by={query.name: shed_by},
     )  # fmt: skip
@@ -216,16 +230,8 @@ def _shed_by(trial: Trial, known: Hindsight, used: Ints, rows: npt.NDArray[np.bo
 
 
 def _check(trial: Trial) -> None:
-    query = trial.queries[0]
-    if len(trial.queries) > 1:
-        raise ValidationError("shedders: 'oracle' is for one query; evaluate the queries one by one")
     if trial.setting.clock != "virtual":
         raise ValidationError("shedders: 'oracle' counts operations; evaluate it with clock='virtual'")
-    if not is_monotonic(query) or isinstance(query.window, ast.ExplicitWindow):
-        raise ValidationError(
-            "shedders: 'oracle' is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
-            f"WITHIN a time or number of events; {query.name!r} is none"
-        )
     expected = len(trial.truth.identities) + trial.truth.created
     if expected > _MOST:
         raise ValidationError(

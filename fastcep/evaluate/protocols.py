@@ -84,6 +84,9 @@ class Reference(Protocol):
     label: str
     reference: bool = True
 
+    def check(self, queries: Sequence[ast.Query]) -> None:
+        """Refuse queries that it cannot tell anything of, before anything runs: `ValidationError`. It takes all."""
+
     @abstractmethod
     def outcome(self, trial: Trial, target: Target, seed: int) -> Outcome:
         """What comes out of the trial's events for a target. Counts operations: the clock is virtual."""

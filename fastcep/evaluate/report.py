@@ -64,7 +64,7 @@ class Report:
             return self
         lines = [f"{row['shedder']} at {row['target']}, seed {row['seed']}: {row['why']}" for row in amiss]
         mend = []
-        if any(not row["fired"] for row in amiss):
+        if any(not row["fired"] and row["held"] is not False for row in amiss):
             mend.append("where nothing was shed, give a tighter bound, a higher rate or more events")
         if any(row["held"] is False for row in amiss):
             mend.append("where the bound was not held, give a larger one, a lower rate or more events")

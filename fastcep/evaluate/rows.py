@@ -7,16 +7,13 @@ from statistics import median
 from typing import Any
 
 from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.targets import Target
+from fastcep.evaluate.targets import LATE, Target
 from fastcep.evaluate.trial import Trial
 
-__all__ = ["LATE", "LEAST_MATCHES", "row_of", "wins_of"]
+__all__ = ["LEAST_MATCHES", "row_of", "wins_of"]
 
 #: Fewer true matches give no ratios: one match more or less would be seen in them.
 LEAST_MATCHES = 1_000
-
-#: With rates, this share of the events may be later than the bound.
-LATE = 0.001
 
 #: Of which values of a row medians are taken where a run is made several times, and their spread told.
 _SPREAD = (
@@ -109,15 +106,24 @@ def _why(
 ) -> str:  # fmt: skip
     """Why a row does not count; empty if it does."""
     if target.demand is not None:
-        return ""
+        return "" if fired else "nothing was shed"
     if target.rate is not None:
         found = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
     else:
         share = values[f"{trial.setting.statistic}_latency"] / target.bound
-        found = f"{trial.setting.statistic} latency {share:.4g} of the bound"
+        found = f"{trial.setting.statistic} latency {_beside_one(share)} of the bound"
     reasons = [] if held else [f"bound not held: {found}"]
     if not fired and demanded:
         reasons.append("nothing was shed, although the detector fired")
     elif not fired:
         reasons.append(f"detector never fired: {found}")
     return "; ".join(reasons)
+
+
+def _beside_one(share: float) -> str:
+    """A share in a few digits, enough of them to see whether it is above 1."""
+    for digits in (4, 6, 9):
+        text = f"{share:.{digits}g}"
+        if (float(text) > 1) == (share > 1):
+            return text
+    return repr(share)

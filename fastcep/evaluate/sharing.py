@@ -51,7 +51,10 @@ def shared(trial: Trial) -> Iterator[Judge]:
                 f"runner: the shedders cannot be sent to other processes ({error}); define functions and classes at "
                 "the top level of a module, or leave the runner out"
             ) from None
-        yield Judge(str(path))
+        try:
+            yield Judge(str(path))
+        finally:
+            _load.cache_clear()  # of threads, which share it with us
 
 
 @lru_cache(maxsize=1)

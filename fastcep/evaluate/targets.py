@@ -11,10 +11,13 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["MODES", "Target", "Wanted", "parse_bound", "wanted"]
+__all__ = ["LATE", "MODES", "Target", "Wanted", "parse_bound", "wanted"]
 
 #: What is varied.
 MODES = ("bounds", "rates", "demands")
+
+#: With rates, this share of the events may be later than the bound.
+LATE = 0.001
 
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 _EXPECTED = {

@@ -121,6 +121,11 @@ def truth_of(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> 
             f"events: {len(stream):,} of them, and {names} found no match without shedding, so that there is nothing "
             "to lose; give more events, or another query"
         )
+    if skipped(len(stream), setting.skip) >= len(stream):
+        raise ValidationError(
+            f"skip={setting.skip:g}: found {len(stream):,} events, none of which is left to judge; give a smaller "
+            "share, or more events"
+        )
     return truth
 
 
@@ -169,13 +174,12 @@ def targets_of(
 
 
 def _check_bound(target: Target, setting: Setting) -> None:
-    least = setting.costs.event + setting.costs.relevant
+    least = setting.costs.event
     assert target.bound is not None
     if not target.bound or target.bound < least:
         raise ValidationError(
-            f"bounds={target.label!r}: {target.bound:.6g} ns is below what an event costs an engine without partial "
-            f"matches, {least:.3g} ns by the cost table {setting.costs.name!r}: no shedding can hold it; give a larger "
-            "one"
+            f"bounds={target.label!r}: {target.bound:.6g} ns is below what an event costs an engine that drops it, "
+            f"{least:.4g} ns by the cost table {setting.costs.name!r}: no shedding can hold it; give a larger one"
         )
 
 

@@ -285,7 +285,7 @@ NEW = (
         (["--latency-bound", "0ns"], "--latency-bound='0ns': expected a time above 0"),
         (
             ["--latency-bound", "1ns", "--shedder", "ri"],
-            "--latency-bound=1 ns is below what an event costs an engine without partial matches, ",
+            "--latency-bound=1 ns is below what an event costs an engine that drops it, ",
         ),
         (["--clock", "vitrual"], "--clock='vitrual': expected 'wall' or 'virtual'\n"),
         (

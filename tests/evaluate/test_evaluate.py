@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from evaluations import EVENTS, Everything, evaluated, query, stream
 from shed_runs import engine, found
 
 import fastcep as fc
-from fastcep.evaluate import references
+from fastcep.engine.overload.protocols import Orders
+from fastcep.evaluate import references, rows
 from fastcep.evaluate.document import is_monotonic
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
@@ -136,6 +138,40 @@ def test_a_rate_that_the_engine_takes_without_shedding_does_not_count() -> None:
     assert row["why"] == "detector never fired: 0 % of the events were later than the bound"
 
 
+def test_a_demand_that_a_shedder_does_not_act_on_does_not_count() -> None:
+    class Idle(RandomEvents):
+        name = "idle"
+
+        def decide(self, demand: float, before: float, views: Any) -> Any:
+            return [Orders() for _ in views]
+
+    report = evaluated([Idle, "ri"], demands="50%")
+    first, second = report.rows
+    assert (first["recall"], first["counts"], first["why"]) == (1.0, False, "nothing was shed")
+    assert second["counts"] and report.document["wins"] == {"50%": "ri"}
+
+
+def test_a_bound_may_be_near_what_events_cost_that_are_dropped() -> None:
+    """Most events are of types that no variable names, and cost less than one that some may bind."""
+    rare = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = 1 AND b.V = 1 WITHIN 40ms")
+    document = evaluated("ri", queries=rare, bounds="80%", cost_table="measured", skip=0.5).document
+    costs = document["setting"]["cost_table"]["nanoseconds"]
+    assert costs["event"] < document["rows"][0]["bound"] < costs["event"] + costs["relevant"]
+
+
+@pytest.mark.parametrize("shedders", ["ri", "oracle"])
+def test_there_must_be_something_to_judge(shedders: str) -> None:
+    with pytest.raises(fc.ValidationError, match=r"skip=0\.9999: found 5,000 events, none of which is left to judge"):
+        evaluated(shedders, stream().slice(0, 5_000), bounds="500us", skip=0.9999)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.5, "0.5"), (1.0, "1"), (1.6667, "1.667"), (1.00004, "1.00004"), (1 + 1e-9, "1.000000001")]
+)
+def test_what_is_just_above_the_bound_is_not_told_to_be_at_it(share: float, text: str) -> None:
+    assert rows._beside_one(share) == text
+
+
 def _one_line(report: Any) -> None:
     try:
         report.check()
@@ -235,6 +271,16 @@ def test_episodes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records == []
 
 
+def test_what_is_logged_afterwards_is_what_was_before() -> None:
+    """Also where threads share the runs."""
+    level = logging.getLogger("fastcep.shedding").level
+    with ThreadPoolExecutor(4) as pool:
+        shared = evaluated(["ri", "rs"], bounds="50%", seeds=4, runner=pool)
+    logger = logging.getLogger("fastcep.shedding")
+    assert (logger.level, logger.filters) == (level, [])
+    assert shared.to_json() == evaluated(["ri", "rs"], bounds="50%", seeds=4).to_json()
+
+
 def test_an_error_in_a_run_says_which() -> None:
     class Breaks(RandomEvents):
         def decide(self, demand: float, before: float, views: Any) -> Any:
@@ -278,8 +324,8 @@ def test_on_the_wall_clock_a_runner_is_noted() -> None:
         ("SEQ(A a, B+ b[], C? c) WITHIN 1ms", True),
         ("AND(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms", True),
         ("SEQ(A a, NEG B b, C c) WITHIN 1ms", False),
-        ("SEQ(A a, NEXT B b) WITHIN 1ms", False),
-        ("SEQ(A a, B+ b[] CONSECUTIVE) WITHIN 1ms", False),
+        ("SEQ(A a, NEXT B b) WITHIN 1ms", True),  # what is dropped keeps its place
+        ("SEQ(A a, B+ b[] CONSECUTIVE) WITHIN 1ms", True),
         ("PERIODIC(A a, 10us, B b) WITHIN 1ms", False),
         ("SEQ(A a, B b) WITHIN 1ms STRATEGY skip_till_next", False),
         ("SEQ(A a, B b) WITHIN 1ms SELECT first", False),

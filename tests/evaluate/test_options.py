@@ -63,7 +63,7 @@ BOUND: dict[str, Any] = {"bounds": "50%"}
         (BOUND | {"events": stream().slice(0, 100)}, "'q1' found no match without shedding"),
         (BOUND | {"events": stream().slice(0, 1), "shedders": Sums()}, "events: found 1; models are fitted"),
         (BOUND | {"queries": [query(), query()]}, "two queries are named 'q1'"),
-        ({"bounds": 5, "cost_table": "measured"}, "bounds='5 ns': 5 ns is below what an event costs"),
+        ({"bounds": 1, "cost_table": "measured"}, "bounds='1 ns': 1 ns is below what an event costs"),
         (BOUND | {"events": stream().slice(0, 3)}, "events: 3 of them cost nothing by cost_table='paper'"),
         ({"rates": 2e9, "latency_bound": "1s"}, "rates='2,000,000,000 events/s': rate 2000000000.0: expected"),
     ],

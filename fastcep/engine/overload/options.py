@@ -129,11 +129,10 @@ def _check(
     bound: float | None, shedder: Shedder | None, detectors: Sequence[Detector] | None, costs: CostTable, *,
     threads: int, sheds_memory: bool,
 ) -> None:  # fmt: skip
-    empty = costs.event + costs.relevant
-    if bound is not None and bound < empty:
+    if bound is not None and bound < costs.event:
         raise ValidationError(
-            f"latency_bound={bound:.6g} ns is below what an event costs an engine without partial matches, "
-            f"{empty:.3g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
+            f"latency_bound={bound:.6g} ns is below what an event costs an engine that drops it, "
+            f"{costs.event:.4g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
         )
     if shedder is not None and (isinstance(shedder, type) or not hasattr(shedder, "decide")):
         raise ValidationError(

@@ -25,7 +25,7 @@ def _input(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         events += f", over {duration(stream['span'])}"
     yield "Events judged", events
     if stream["fitted_on"]:
-        yield "Models fitted on", f"{count(stream['fitted_on'])} events before these"
+        yield "Models fitted on", f"{count(stream['fitted_on'])} other events"
     yield "Without shedding", (
         f"{count(truth['matches'])} matches; latency {duration(truth['mean_latency'])} in the mean, "
         f"{duration(truth['p95_latency'])} p95, {duration(truth['p99_latency'])} p99; {rate(truth['throughput'])}"

@@ -155,7 +155,7 @@ def _not_counted(evaluation: Evaluation) -> list[str]:
         return [] if evaluation.mode == "demands" else [f"Every one of the {len(rows)} rows held its bound."]
     late = sum(row["held"] is False for row in wrong)
     idle = sum(not row["fired"] for row in wrong)
-    reasons = [f"{late} did not hold the bound"] * (late > 0) + [f"{idle} never had to shed"] * (idle > 0)
+    reasons = [f"{late} did not hold the bound"] * (late > 0) + [f"{idle} shed nothing"] * (idle > 0)
     if len(wrong) == len(rows):
         return [f"None of the {len(rows)} rows counts: {listed(reasons) if reasons else 'see below'}."]
     verb = "does" if len(wrong) == 1 else "do"

@@ -1,0 +1,117 @@
+"""What the references take, and that they refuse the rest at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from evaluations import EVENTS, SCHEMA, evaluated, query, stream
+
+import fastcep as fc
+from fastcep.evaluate import experiment
+from fastcep.evaluate.features import Values, features
+from fastcep.evaluate.generators import Generator, generator_of
+
+V = {"V": Values(1, 10)}
+
+
+def test_informed_knows_more_than_chance_with_demands_too() -> None:
+    """Events are told apart by classes there as with bounds."""
+    rows = evaluated(["informed", "oracle", "ri"], demands="50%").rows
+    recall = {row["shedder"]: row["recall"] for row in rows}
+    assert recall["oracle"] == 1.0 >= recall["informed"] > recall["ri"] + 0.3
+    assert all(row["counts"] for row in rows)
+
+
+@pytest.mark.parametrize("where", [
+    "[ID] AND AVG(b[].V) > c.V",  # events of a kind that makes nothing ask nevertheless
+    "[ID] AND a.V / (b[0].V - 5) < c.V AND sqrt(a.V - 4) < c.V",  # values that are none
+])  # fmt: skip
+def test_informed_takes_any_condition(where: str) -> None:
+    own = query(f"PATTERN SEQ(A a, B+ b[], C c) WHERE {where} WITHIN 300us")
+    (row,) = evaluated("informed", stream().slice(0, 5_000), own, bounds="60%", skip=0.1).rows
+    assert row["fired"]
+
+
+def test_what_is_never_a_number_tells_nothing_apart() -> None:
+    own = query("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND log(0 - a.V) < c.V AND a.V + b.V = c.V WITHIN 1ms")
+    assert features(own, V)["a"].features == ("a.V",)
+    assert features(query("PATTERN SEQ(A a, B b) WHERE log(0 - a.V) < b.V WITHIN 1ms"), V) == {}
+
+
+def of_c(low: int, high: int, events: int = EVENTS) -> pa.Table:
+    """DS1 with other values of V of C."""
+    table = stream().slice(0, events)
+    values = pa.array(np.random.default_rng(3).integers(low, high + 1, events))
+    chosen = pc.if_else(pc.equal(table["type"], "C"), values, table["V"])
+    return table.set_column(table.schema.get_field_index("V"), "V", chosen)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 10), (2, 10), (12, 20)])
+def test_informed_draws_from_the_generator_of_the_events(low: int, high: int) -> None:
+    found = generator_of(of_c(low, high), SCHEMA)
+    drawn = found.draw(20_000, 5)
+    values = {kind: pc.min_max(drawn.filter(pc.equal(drawn["type"], kind))["V"]).as_py() for kind in "ABCD"}
+    assert values == {"A": usual, "B": usual, "C": {"min": low, "max": high}, "D": usual}
+
+
+usual = {"min": 1, "max": 10}
+
+
+def test_a_few_events_do_not_tell_the_generator() -> None:
+    """The smallest and the largest value of few are accidents of those that are judged."""
+    assert generator_of(of_c(4, 6, 40), SCHEMA).c_values == (1, 10)
+
+
+def test_informed_refuses_events_of_another_rate() -> None:
+    faster = stream().set_column(stream().schema.get_field_index("ts"), "ts", pc.divide(stream()["ts"], 3))
+    with pytest.raises(fc.ValidationError, match=r"ds1, where two events are 9,984 ns apart .* these are 3,329"):
+        evaluated("informed", faster, bounds="60%")
+
+
+def test_what_a_query_does_not_mention_need_not_be_of_the_generator() -> None:
+    schema = fc.Schema({name: {"ID": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+    table = stream().set_column(stream().schema.get_field_index("V"), "V", pa.array(["x"] * EVENTS))
+    assert generator_of(table, schema).name == "ds1"
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ([query(), query(name="q2")], "'oracle' is for one query"),
+        ("PATTERN SEQ(A a, NEG B b, C c) WITHIN 1ms", "'oracle' is for monotonic queries"),
+        ("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms", "'oracle' is for monotonic queries"),
+    ],
+)
+def test_what_the_oracle_cannot_tell_is_refused_before_anything_runs(
+    queries: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "truth_of", None)
+    with pytest.raises(fc.ValidationError, match=message):
+        evaluated(["ri", "oracle"], queries=query(queries) if isinstance(queries, str) else queries, bounds="50%")
+
+
+def test_the_oracle_may_be_as_late_as_the_others() -> None:
+    """Of a thousand events one may be later than the bound; it has no reason to lose more than for that."""
+    short = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V <= b.V WITHIN 500us")
+    (row,) = evaluated(
+        "oracle", queries=short, rates="130%", latency_bound="200ns", cost_table="measured", skip=0.1
+    ).rows
+    assert row["held"] and 0 < row["share_over_bound"] <= 0.001
+
+
+def test_what_is_rare_is_not_drawn_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a query of which next to nothing comes, no stream that fits into memory has enough."""
+    drawn: list[int] = []
+
+    def draw(self: Generator, events: int, seed: int) -> pa.Table:
+        drawn.append(events)
+        return stream().slice(0, 5_000)
+
+    monkeypatch.setattr(Generator, "draw", draw)
+    rare = query("PATTERN SEQ(A a, B b) WHERE a.ID = 1 AND a.V = 1 AND b.ID = 1 AND b.V = 10 WITHIN 20ms")
+    evaluated("informed", queries=rare, bounds="60%")
+    assert max(drawn) == 4_000_000
