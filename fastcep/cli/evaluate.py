@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastcep.cli.inputs import InputOptions
-from fastcep.cli.outputs import check_apart
+from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
-from fastcep.errors import OrderError, ValidationError
+from fastcep.errors import DataError, OrderError, ValidationError
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
@@ -102,6 +102,8 @@ def evaluate(
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
+    read = {"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}
+    check_not_read(read, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
@@ -157,7 +159,22 @@ def _read(inputs: InputOptions, sources: Sequence[str], schema: Schema) -> pa.Ta
         batches = list(source)
     if not batches:
         raise ValidationError(f"--input {', '.join(sources)}: found no events; an evaluation needs some")
-    return pa.Table.from_batches(batches)
+    return _joined(batches, schema)
+
+
+def _joined(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.Table:
+    """One table; of files whose columns are not the same those that the schema reads, wherever they stand."""
+    if not schema.header or all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.Table.from_batches(batches)
+    read = {schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns)}
+    tables = [
+        pa.Table.from_batches([batch]).select([name for name in batch.schema.names if name in read])
+        for batch in batches
+    ]  # fmt: skip
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"--input: files whose columns do not go together: {error}; evaluate them one by one") from None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
 
-__all__ = ["OutputOptions", "check_apart"]
+__all__ = ["OutputOptions", "check_apart", "check_not_read"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +69,11 @@ def check_apart(sources: Sequence[str], targets: Mapping[str, str | Path | None]
         if path in inputs:
             raise ValidationError(f"{option} cannot go to '{target}', which is the input; give another path")
         taken[path] = option
+
+
+def check_not_read(files: Mapping[str, Path | None], targets: Mapping[str, str | Path | None]) -> None:
+    """Refuse to write over a file that is read beside the input: of each the name for people, and the file."""
+    for option, target in targets.items():
+        for name, path in files.items():
+            if target is not None and path is not None and Path(target).resolve() == path.resolve():
+                raise ValidationError(f"{option} cannot go to '{target}', which is {name}; give another path")

@@ -13,7 +13,7 @@ from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.job import Job
 from fastcep.cli.late import LateEvents, Lateness
-from fastcep.cli.outputs import OutputOptions, check_apart
+from fastcep.cli.outputs import OutputOptions, check_apart, check_not_read
 from fastcep.cli.shedding import SheddingOptions
 from fastcep.cli.sink import Sink
 from fastcep.cli.summary import Summary
@@ -125,6 +125,7 @@ def run(
         raise ValidationError("--json and --output - both want standard output; write the matches to a file")
     targets = {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows}
     check_apart(sources, targets)
+    check_not_read({"the query file": file, "--functions": functions}, targets)
     if checkpoint is not None:
         checkpoint.check(sources, targets)
     schema, queries = load(file, name)

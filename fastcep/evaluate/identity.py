@@ -1,7 +1,8 @@
 """Matches as numbers, so that those of two runs can be compared by sorting.
 
-A match is identified by its query, its window and the events that it binds. Of these, in their order, 64 bits are mixed
-(the finaliser of splitmix64). Two different matches get one number with a probability of 2^-64, so that a run of m
+A match is identified by its query, its window and the events that it binds: to which variable, unless an ``ANY`` may
+bind the same ones in several ways, of which one is told. Of these, in their order, 64 bits are mixed (the finaliser of
+splitmix64). Two different matches get one number with a probability of 2^-64, so that a run of m
 matches against a truth of n has a wrong one taken for right with at most ``n * m / 2^64``: 5 in a million for ten
 million of each.
 """
@@ -9,6 +10,7 @@ million of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine import Matches
+from fastcep.plan import make_plan
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import leaves_of
 
 __all__ = ["Words", "found_in", "identities", "identities_of"]
 
@@ -53,13 +56,23 @@ def identities_of(table: pa.Table, query: ast.Query, number: int = 0) -> Words:
     uint64[n]
         By row.
     """
-    names = ["window_id", *(leaf.name for leaf in positive_leaves(query.pattern))]
+    leaves, alike = leaves_of(query.pattern), {member for members in _alike(query) for member in members}
+    names = ["window_id", *(leaf.name for m, leaf in enumerate(leaves) if not leaf.negated and m not in alike)]
     if isinstance(query.pattern, ast.Periodic):
         names.append("detected_at")  # the tick, which no event tells
     mixed = np.full(len(table), _mix(np.array([number], np.uint64))[0])
     for name in names:
         mixed = _mix(mixed ^ _cells(table[name].combine_chunks()))
+    for members in _alike(query):
+        cells = [_mix(_cells(table[leaves[member].name].combine_chunks())) for member in members]
+        mixed = _mix(mixed ^ np.add.reduce(cells))
     return mixed
+
+
+@lru_cache(maxsize=64)
+def _alike(query: ast.Query) -> tuple[tuple[int, ...], ...]:
+    """The variables of each ANY that may bind the same events in several ways."""
+    return make_plan(query).sets
 
 
 def found_in(found: Words, truth: Words) -> int:

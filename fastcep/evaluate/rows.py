@@ -46,7 +46,7 @@ def row_of(trial: Trial, strategy: str, target: Target, seed: int, outcomes: Seq
 def wins_of(trial: Trial, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     """By target the strategy with the best recall, the mean over seeds; of equals the first.
 
-    Only those count all of whose rows do, and no references.
+    Only those count all of whose rows do, and no references. With demands there is none: what strategies save differs.
     """
     wins: dict[str, str | None] = {}
     for target in trial.targets:
@@ -54,7 +54,7 @@ def wins_of(trial: Trial, rows: Sequence[dict[str, Any]]) -> dict[str, str | Non
         for strategy in trial.strategies:
             own = [row for row in rows if row["shedder"] == strategy.name and row["target"] == target.label]
             recalls = [row["recall"] for row in own if row["counts"] and row["recall"] is not None]
-            if strategy.reference or len(recalls) < len(own):
+            if target.demand is not None or strategy.reference or len(recalls) < len(own):
                 continue
             recall = sum(recalls) / len(recalls)
             if recall > best:

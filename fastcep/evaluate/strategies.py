@@ -147,11 +147,25 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
     if not isinstance(item, type) and hasattr(item, "decide"):
         return _own(item, seeds)
     if callable(item):
+        _check_seed(item)
         return Strategy(_name(item), _label(item), _is_reference(item), makes=item)
     raise ValidationError(
         f"shedders: found {item!r}; expected a spelling such as 'ri', a function that makes a shedder for a seed, a "
         "shedder, or an object with fit(queries, history)"
     )
+
+
+def _check_seed(item: Any) -> None:
+    """Refuse what cannot be called with a seed and nothing else."""
+    try:
+        inspect.signature(item).bind(0)
+    except TypeError as error:
+        raise ValidationError(
+            f"shedders: {_name(item)!r} cannot be called with a seed alone ({error}); give a function that makes a "
+            "shedder for a seed, such as lambda seed: …"
+        ) from None
+    except ValueError:  # it does not tell how it is called
+        return
 
 
 def _spelled(spelling: str, model: str | None) -> Strategy:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 from evaluations import evaluated, stream
@@ -48,6 +49,23 @@ def test_json_is_the_document_and_nothing_else() -> None:
     result = start(*PAPER, "--shedders", "ri, rs", "--bounds", "90%,60%", "--seeds", "2", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == evaluated(["ri", "rs"], bounds=["90%", "60%"], seeds=2, source="e.csv").to_json()
+
+
+def test_files_need_not_have_the_same_columns(folder: Path) -> None:
+    whole = stream()
+    csv.write_csv(whole.slice(0, 9_000), folder / "1.csv")
+    other = whole.slice(9_000).select(whole.column_names[::-1])
+    csv.write_csv(other.append_column("note", pa.array(["x"] * len(other))), folder / "2.csv")
+    more = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
+    found = json.loads(start(*more, "--input", "2.csv", source="1.csv").stdout)
+    assert found["rows"] == json.loads(start(*more).stdout)["rows"]
+
+
+def test_what_is_read_is_not_written_over(folder: Path) -> None:
+    for option in ("--output", "--html"):
+        result = start("--shedders", "ri", "--bounds", "60%", option, "./q.cep")
+        assert result.exit_code == 2 and f"{option} cannot go to 'q.cep', which is the query file" in result.stderr
+    assert (folder / "q.cep").read_text() == QUERIES
 
 
 def test_the_report_as_a_file_and_from_standard_input(folder: Path) -> None:

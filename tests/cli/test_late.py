@@ -175,6 +175,13 @@ def test_an_input_is_not_written_over(files: list[str], option: str) -> None:
     assert Path(files[-1]).read_text() == EVENTS
 
 
+def test_the_query_is_not_written_over(files: list[str]) -> None:
+    before = Path(files[1]).read_text()
+    result = runner.invoke(app, [*files, "--output", files[1], "--output-format", "csv"])
+    assert result.exit_code == 2 and "which is the query file; give another path" in result.stderr.replace("\n", "")
+    assert Path(files[1]).read_text() == before
+
+
 def test_standard_input_is_not_waited_for_and_sorted(files: list[str]) -> None:
     options = ["--allowed-lateness", "5s", "--idle-timeout", "1s"]
     result = runner.invoke(app, [*files[:3], "-", *options, "--sort"], input=EVENTS)

@@ -98,3 +98,19 @@ def test_ticks_tell_matches_of_periodic_apart() -> None:
     parts = [live.process({"type": ["A", "C"], "ts": [0, 50], "ID": [1, 1], "V": [1, 1]}), live.flush()]
     numbers = np.concatenate([identities(part, [periodic]) for part in parts])
     assert len(np.unique(numbers)) == len(numbers) == sum(map(len, parts)) > 2
+
+
+def test_variables_of_an_any_that_may_change_places() -> None:
+    """Which of the ways to bind the same events is told does not count, what else is bound does."""
+    own = query("PATTERN SEQ(B x, ANY(2, A a, A b, C c)) WITHIN 1ms")
+
+    def number(x: int, a: int | None, b: int | None, c: int | None) -> int:
+        columns = {"window_id": [None], "x": [x], "a": [a], "b": [b], "c": [c]}
+        return int(identities_of(pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}), own)[0])
+
+    assert number(1, 2, 3, None) == number(1, 3, 2, None) != number(1, 2, 4, None)
+    assert number(1, 2, None, 3) == number(1, None, 2, 3)
+    assert number(1, 2, 3, None) != number(2, 1, 3, None)
+    conjunction = query("PATTERN AND(A a, A b) WITHIN 1ms")
+    two = pa.table({"window_id": pa.nulls(2, pa.int64()), "a": [1, 2], "b": [2, 1]})
+    assert len(set(identities_of(two, conjunction).tolist())) == 2

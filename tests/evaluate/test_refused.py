@@ -115,3 +115,11 @@ def test_what_is_rare_is_not_drawn_without_end(monkeypatch: pytest.MonkeyPatch) 
     rare = query("PATTERN SEQ(A a, B b) WHERE a.ID = 1 AND a.V = 1 AND b.ID = 1 AND b.V = 10 WITHIN 20ms")
     evaluated("informed", queries=rare, bounds="60%")
     assert max(drawn) == 4_000_000
+
+
+def test_what_cannot_make_a_shedder_for_a_seed() -> None:
+    def make(seed: int, other: int) -> fc.shedding.Shedder:
+        return fc.shedding.RandomEvents(seed + other)
+
+    with pytest.raises(fc.ValidationError, match=r"'make' cannot be called with a seed alone \(missing a required"):
+        evaluated(make, bounds="50%")

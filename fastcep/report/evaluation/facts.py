@@ -62,6 +62,10 @@ def _method(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "Maximum rate", f"{rate(setting['maximum_rate'])} without shedding"
     if evaluation.mode == "demands":
         yield "Bound on", "nothing: a fixed share of the work is to be saved"
+    if setting.get("detectors"):
+        yield "Detectors", ", ".join(setting["detectors"])
+    if setting["statistic"] != "mean" and any(own["name"] == "oracle" for own in setting["strategies"]):
+        yield "Oracle", "saves work where least is lost, not only of events above the bound: no limit to a percentile"
     yield "Not judged", f"the first {percent(setting['skip'])} of the events, for latencies" if setting["skip"] else "–"
     yield "Index, store", f"{setting['index']}, {setting.get('store') or '–'}"
     yield "Seeds", ", ".join(map(str, setting["seeds"]))

@@ -44,11 +44,13 @@ def head(evaluation: Evaluation, title: str) -> str:
 
 
 def winners(evaluation: Evaluation) -> str:
-    """Who won at each target, who came next, and how far the references are."""
-    what = {"bounds": "bound", "rates": "rate", "demands": "demand"}[evaluation.mode]
-    heads = [what, "best strategy", "recall", "next", "ahead by", "references"]
-    if evaluation.mode != "demands":
-        heads.insert(1, "that is")
+    """Who won at each target, who came next, and how far the references are; nothing with demands."""
+    if evaluation.mode == "demands":
+        return ""
+    heads = [
+        {"bounds": "bound", "rates": "rate"}[evaluation.mode], "that is", "best strategy", "recall", "next", "ahead by",
+        "references",
+    ]  # fmt: skip
     lines = "".join(tag("tr", _winner(evaluation, target)) for target in evaluation.targets)
     table = tag("table", tag("thead", tag("tr", "".join(tag("th", text) for text in heads))) + tag("tbody", lines))
     note = "Best mean recall over the seeds, of the strategies all of whose rows count. A reference never wins."

@@ -112,6 +112,8 @@ def _wins(evaluation: Evaluation) -> str:
             f"No ratios are told: the run without shedding found {count(evaluation.truth['matches'])} matches, and a "
             "recall needs 1,000."
         )
+    if evaluation.mode == "demands":
+        return "Nobody wins: at one demand strategies save different amounts of work; compare equal shed ratios."
     won: dict[str, list[str]] = {}
     for target in evaluation.targets:
         cell = evaluation.winner(target)

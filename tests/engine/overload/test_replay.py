@@ -16,12 +16,11 @@ from fastcep.datasets import ds1
 from fastcep.engine.overload.ahead import Ahead
 from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Classes, Load, Orders, Reading, View
+from fastcep.engine.overload.protocols import Load, Orders, Reading, Shedder, View
 from fastcep.engine.overload.replay import Replay, _ReplayQueue
 from fastcep.engine.overload.sources import ds1_blocks
 from fastcep.engine.overload.tally import Tally
 from fastcep.errors import DataError, ValidationError
-from fastcep.query import ast
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")
@@ -60,16 +59,10 @@ class QueueLimit:
         pass
 
 
-class DropEvents:
+class DropEvents(Shedder):
     """A shedder: drops events of all types with the chance that is demanded."""
 
-    name, seed, drops_matches, in_windows, often, slices = "test", 3, False, False, False, 1
-
-    def check(self, query: ast.Query) -> None:
-        pass
-
-    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        return {}
+    name, seed = "test", 3
 
     def detector(self, of: str) -> QueueLimit:
         return QueueLimit(1000)
@@ -79,12 +72,6 @@ class DropEvents:
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name}
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
 
 
 def control_of(engine: fc.Engine) -> Control:
