@@ -134,6 +134,15 @@ def test_what_the_oracle_is_not_for(events: pa.Table) -> None:
 # ----------------------------------------------------------------------------------------------------------- informed
 
 
+def test_informed_at_demands(events: pa.Table) -> None:
+    """Also classes of events are known to an engine of which always the same is demanded."""
+    report = fc.evaluate(
+        query(), events, shedders=["rs", "informed"], demands=["30%", "80%"], cost_table="paper", index="key"
+    )
+    for row, other in zip(rows(report, "informed"), rows(report, "rs"), strict=True):
+        assert row["recall"] > other["recall"] and row["shed_events"] > 0
+
+
 def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None:
     """Half of the work is for what cannot lead to a match, by its values."""
     report = fc.evaluate(

@@ -35,9 +35,7 @@ class DS1Blocks:
         return ds1_batches(self.events, self.seed, self.block, self.c_values)
 
 
-def ds1_blocks(
-    events: int, block: int = CHUNK, seed: int = 7, c_values: tuple[int, int] = C_VALUES
-) -> DS1Blocks:
+def ds1_blocks(events: int, block: int = CHUNK, seed: int = 7, c_values: tuple[int, int] = C_VALUES) -> DS1Blocks:
     """DS1 for `replay` and `maximum_rate`: times go on from block to block, and no more than one is in memory.
 
     Raises

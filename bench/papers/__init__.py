@@ -1,0 +1,10 @@
+"""The figures of the papers, run again: declared per paper, run by ``python -m bench.papers``, told by `page`."""
+
+from __future__ import annotations
+
+from bench.papers import hybrid
+from bench.papers.figures import Paper
+
+__all__ = ["PAPERS"]
+
+PAPERS = {"hybrid": Paper("Hybrid load shedding", hybrid.FIGURES, hybrid.LATER)}

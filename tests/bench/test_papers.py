@@ -1,0 +1,197 @@
+"""The figures of the papers: declared well, stored, drawn, told, and able to run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+
+import pytest
+
+from bench.papers import PAPERS, draw, runs
+from bench.papers.__main__ import main
+from bench.papers.figures import Figure, Part
+from bench.papers.page import PAGE, page, section
+from bench.papers.runs import joined, report_of, run
+from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save
+from fastcep.evaluate import Report, evaluate
+from fastcep.evaluate.references import REFERENCES
+from fastcep.shedding.names import SHEDDERS
+
+FIGURES = [figure for paper in PAPERS.values() for figure in paper.figures]
+each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.file)
+KEYS = {"target", "speed", "recall", "shed_event_ratio", "shed_match_ratio"}
+LARGEST = 60_000  # bytes of a result, and of a picture
+
+
+def listed(part: Part) -> list[str]:
+    """The targets of a part."""
+    given = next(part.options[mode] for mode in ("bounds", "rates", "demands") if mode in part.options)
+    return [given] if isinstance(given, str) else list(given)
+
+
+@each
+def test_figures_are_well_formed(figure: Figure) -> None:
+    assert figure.title and figure.statement and figure.shown
+    parts = {part.name: part for part in figure.parts}
+    assert len(parts) == len(figure.parts) and len({picture.name for picture in figure.pictures}) > 0
+    parameters = inspect.signature(evaluate).parameters
+    for part in figure.parts:
+        assert set(part.strategies) <= set(SHEDDERS) and not set(part.references) & set(part.strategies)
+        assert set(part.options) <= set(parameters) - {"queries", "events", "shedders", "seeds", "history"}
+        assert all(shedder in part.strategies and target in listed(part) for shedder, target in part.series)
+        assert set(part.strategies) | set(part.references) <= set(draw.LOOK)
+        assert part.query() == part.query()
+    for panel in (panel for picture in figure.pictures for panel in picture.panels):
+        part = parts[panel.part]
+        assert part.series if panel.x == "series" else {panel.x, panel.y} <= KEYS
+        assert set(panel.only) <= {*part.strategies, *part.references}
+    for table in figure.tables:
+        assert set(table.keys) <= KEYS and set(table.targets) <= set(listed(parts[table.part]))
+
+
+def test_figures_have_names_of_their_own() -> None:
+    names = [figure.file for figure in FIGURES]
+    assert len(set(names)) == len(names)
+    assert {figure.paper for figure in FIGURES} <= set(PAPERS)
+
+
+@each
+def test_what_is_stored_is_small_and_of_this_figure(figure: Figure) -> None:
+    assert path_of(figure.file).stat().st_size < LARGEST
+    parts = parts_of(read(figure.file))
+    assert list(parts) == [part.name for part in figure.parts]
+    for part in figure.parts:
+        stored = parts[part.name]
+        assert stored.targets == listed(part)
+        assert stored.shedders[: len(part.strategies)] == list(part.strategies)
+        assert set(stored.references) <= set(part.references)
+        assert all(stored.of(shedder, target) for shedder in stored.shedders for target in stored.targets)
+        assert stored.document["truth"]["matches"] >= 1_000
+        assert [(line["shedder"], line["target"]) for line in stored.document["series"]] == list(part.series)
+
+
+@each
+def test_pictures_are_small_and_on_the_page(figure: Figure) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for picture in figure.pictures:
+        file = draw.image(figure, picture)
+        drawn = file.read_text(encoding="utf-8")
+        assert len(drawn) < LARGEST and f"images/papers/{file.name}" in text
+        assert "<text" in drawn and not re.search(r"<dc:date>", drawn)
+
+
+def test_no_results_or_pictures_are_left_over() -> None:
+    assert {file.stem for file in PLACE.glob("*.json")} == {figure.file for figure in FIGURES}
+    pictures = {draw.image(figure, picture).name for figure in FIGURES for picture in figure.pictures}
+    assert {file.name for file in draw.PLACE.iterdir()} == pictures
+
+
+def test_the_page_tells_what_is_stored() -> None:
+    """If it does not: ``python -m bench.papers.page``."""
+    assert PAGE.read_text(encoding="utf-8") == page({figure.file: read(figure.file) for figure in FIGURES})
+
+
+@each
+def test_a_small_run_is_stored_drawn_and_told(figure: Figure, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bench.papers.stored.PLACE", tmp_path)
+    monkeypatch.setattr(draw, "PLACE", tmp_path / "images")
+    monkeypatch.setattr(runs, "REFERENCES", {"oracle": REFERENCES["oracle"]})  # the other one draws a long stream
+    save(figure.file, run(figure, events=3_000, seeds=1, reports=tmp_path / "reports"))
+    results = read(figure.file)
+    draw.draw(figure, parts_of(results))
+    text = "\n".join(section(figure, results))
+    for part in figure.parts:
+        assert (tmp_path / "reports" / f"{figure.file}_{part.name}.html").stat().st_size > 10_000
+        document = json.loads((tmp_path / "reports" / f"{figure.file}_{part.name}.json").read_text())
+        assert document["stream"]["events"] == 3_000 and "3,000 events" in text
+        assert [row["shedder"] for row in document["rows"]][: len(part.strategies)] == list(part.strategies)
+    assert all(draw.image(figure, picture).exists() for picture in figure.pictures)
+
+
+def test_pictures_are_the_same_every_time(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(draw, "PLACE", tmp_path)
+    figure, parts = FIGURES[-1], parts_of(read(FIGURES[-1].file))
+    drawn = []
+    for _ in range(2):
+        draw.draw(figure, parts)
+        drawn.append([draw.image(figure, picture).read_bytes() for picture in figure.pictures])
+    assert drawn[0] == drawn[1]
+
+
+def test_references_run_once_and_stand_behind_the_strategies_of_a_target(monkeypatch) -> None:
+    monkeypatch.setattr(runs, "REFERENCES", {"oracle": REFERENCES["oracle"]})
+    part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig4")
+    report = report_of(part, 1_500, 2)
+    rows = [(row["target"], row["shedder"], row["seed"]) for row in report.rows]
+    wanted = [*((name, seed) for name in part.strategies for seed in range(2)), ("oracle", 0)]
+    assert rows == [(target, *pair) for target in listed(part) for pair in wanted]
+    assert len(report.document["series"]) == len(listed(part)) * (len(part.strategies) + 1)
+
+
+def test_reports_about_different_events_are_not_joined() -> None:
+    part = FIGURES[0].parts[0]
+    documents = [evaluate(part.query(), part.events(size), shedders=["ri"], **part.options) for size in (1_000, 2_000)]
+    with pytest.raises(ValueError, match="different events"):
+        joined(documents)
+
+
+def row(shedder: str, seed: int, **more: object) -> dict[str, object]:
+    keys = (
+        "recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound", "throughput", "shed_event_ratio",
+        "shed_match_ratio", "overhead",
+    )  # fmt: skip
+    return {"shedder": shedder, "target": "50%", "seed": seed, **dict.fromkeys(keys), "why": "", **more}
+
+
+def document(*rows: dict[str, object]) -> dict[str, object]:
+    names = list(dict.fromkeys(one["shedder"] for one in rows))
+    line = {"shedder": "ri", "target": "50%", "seed": 0, "x": list(range(240)), "latency": [1.23456] * 240, "bound": 2}
+    return {
+        "query": {"text": "PATTERN"}, "stream": {"events": 9, "span": 8},
+        "setting": {
+            "mode": "bounds", "clock": "virtual", "index": "key", "statistic": "mean", "latency_bound": None,
+            "maximum_rate": None, "skip": 0.02, "seeds": [0, 1], "targets": ["50%"], "cost_table": {"name": "paper"},
+            "strategies": [{"name": name, "label": name, "reference": name == "oracle"} for name in names],
+        },
+        "truth": {"matches": 5_000, "throughput": 100.0, "series": {}}, "rows": list(rows), "series": [line],
+    }  # fmt: skip
+
+
+def test_values_are_means_over_seeds() -> None:
+    rows = [row("ri", 0, recall=0.25, throughput=150.0), row("ri", 1, recall=0.75, throughput=250.0, why="not held")]
+    kept = condensed(document(*rows, row("oracle", 0)), [("ri", "50%")], "")
+    assert [len(kept["series"][0][key]) for key in ("x", "latency")] == [120, 120]
+    assert kept["series"][0]["latency"][0] == 1.235
+    (stored,) = parts_of({"parts": {"paper": kept}}).values()
+    assert stored.value("ri", "50%", "recall") == 0.5
+    assert stored.value("ri", "50%", "speed") == 2.0
+    assert stored.value("ri", "50%", "target") == 50.0
+    assert stored.value("oracle", "50%", "recall") is None
+    assert not stored.counts("ri", "50%") and stored.counts("oracle", "50%")
+    assert stored.references == ["oracle"]
+
+
+def test_shedders_that_do_the_same_are_grouped() -> None:
+    rows = [row(name, 0, recall=recall) for name, recall in (("ri", 0.5), ("rs", 0.6), ("si", 0.5))]
+    assert Stored(document(*rows)).groups() == [["ri", "si"], ["rs"]]
+
+
+def test_the_command_runs_what_is_asked_for(monkeypatch, capsys) -> None:
+    done: list[object] = []
+    monkeypatch.setattr("bench.papers.__main__.run", lambda figure, **more: done.append((figure.name, more)) or {})
+    monkeypatch.setattr("bench.papers.__main__.save", lambda *given: done.append("saved"))
+    monkeypatch.setattr("bench.papers.__main__.write", lambda: done.append("written"))
+    monkeypatch.setattr("sys.argv", ["bench.papers", "hybrid", "fig6", "--events", "10", "--seeds", "2"])
+    main()
+    assert done == [("fig6", {"events": 10, "seeds": 2, "reports": None}), "saved", "written"]
+    monkeypatch.setattr("sys.argv", ["bench.papers", "hybrid", "fig99"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "no figure 'fig99'; hybrid has fig4" in capsys.readouterr().err
+
+
+def test_a_report_that_counts_says_nothing() -> None:
+    part = FIGURES[0].parts[0]
+    report = evaluate(part.query(), part.events(2_000), shedders=["ri"], demands="30%", cost_table="paper", index="key")
+    assert isinstance(report, Report) and runs._check(report) == ""
