@@ -16,95 +16,15 @@ Invariant: ``costs`` of all matches kept is what the engine counts with everythi
 ``order`` is the sum of ``costs`` of what it has left (tests hold both).
 """
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.stdlib cimport free
 
 import numpy as np
 
+from fastcep._core.fenwick cimport add, below, summed
+from fastcep._core.heap cimport Entry, Heap, heap_pop, heap_push
+
 cdef enum:
     NONE = -1
-
-
-cdef struct Entry:
-    double ratio
-    int64_t item
-
-
-cdef struct Heap:
-    Entry* entries
-    int64_t size
-    int64_t capacity
-
-
-cdef inline bint before(const Entry* a, const Entry* b) noexcept nogil:
-    return a.ratio < b.ratio or (a.ratio == b.ratio and a.item < b.item)
-
-
-cdef int heap_push(Heap* heap, double ratio, int64_t item) noexcept nogil:
-    cdef int64_t at = heap.size, up
-    cdef Entry* grown
-    cdef Entry entry
-    if heap.size == heap.capacity:
-        grown = <Entry*>realloc(heap.entries, max(<int64_t>1024, 2 * heap.capacity) * sizeof(Entry))
-        if grown == NULL:
-            return -1
-        heap.entries = grown
-        heap.capacity = max(<int64_t>1024, 2 * heap.capacity)
-    entry.ratio, entry.item = ratio, item
-    heap.size += 1
-    while at > 0:
-        up = (at - 1) // 2
-        if not before(&entry, heap.entries + up):
-            break
-        heap.entries[at] = heap.entries[up]
-        at = up
-    heap.entries[at] = entry
-    return 0
-
-
-cdef Entry heap_pop(Heap* heap) noexcept nogil:
-    cdef Entry top = heap.entries[0], last
-    cdef int64_t at = 0, down
-    heap.size -= 1
-    last = heap.entries[heap.size]
-    while True:
-        down = 2 * at + 1
-        if down >= heap.size:
-            break
-        if down + 1 < heap.size and before(heap.entries + down + 1, heap.entries + down):
-            down += 1
-        if not before(heap.entries + down, &last):
-            break
-        heap.entries[at] = heap.entries[down]
-        at = down
-    heap.entries[at] = last
-    return top
-
-
-cdef inline void add(int64_t[::1] tree, int64_t at, int64_t value) noexcept nogil:
-    """Add to item ``at`` of a Fenwick tree."""
-    at += 1
-    while at < tree.shape[0]:
-        tree[at] += value
-        at += at & -at
-
-
-cdef inline int64_t below(int64_t[::1] tree, int64_t end) noexcept nogil:
-    """The sum of the items before ``end``."""
-    cdef int64_t total = 0
-    while end > 0:
-        total += tree[end]
-        end -= end & -end
-    return total
-
-
-cdef void summed(int64_t[::1] tree) noexcept nogil:
-    """Make a Fenwick tree of its items, which stand one place behind their own."""
-    cdef int64_t i, up
-    for i in range(1, tree.shape[0]):
-        up = i + (i & -i)
-        if up < tree.shape[0]:
-            tree[up] += tree[i]
 
 
 cdef class Foresight:
