@@ -89,8 +89,8 @@ def test_the_oracle_drops_more_where_the_queue_is() -> None:
     stream = plain.set_column(3, "ts", pa.array(np.cumsum(gaps)))
     oracle = Kept()
     report = fc.evaluate(
-        query(Q1.replace("2ms", "6ms")), stream, shedders=["ri", "ss", oracle], rates=["400%"], latency_bound="200us", index="key",
-        cost_table=fc.CostTable("paper, in us", visited=1000, created=1000),
+        query(Q1.replace("2ms", "6ms")), stream, shedders=["ri", "ss", oracle], rates=["400%"], latency_bound="200us",
+        cost_table=fc.CostTable("paper, in us", visited=1000, created=1000), index="key",
     )  # fmt: skip
     (row,) = rows(report, "oracle")
     known = oracle.hindsight(oracle.trial)
