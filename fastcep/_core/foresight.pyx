@@ -88,9 +88,9 @@ cdef class Foresight:
 
     # ------------------------------------------------------------------ what a set of kept matches needs
 
-    cdef void _begin(self, const uint8_t[::1] kept) noexcept:
+    cdef int _begin(self, const uint8_t[::1] kept) except -1:
         """Find what is needed for the kept matches, and what it costs."""
-        cdef int64_t r, p, c, e, i
+        cdef int64_t r, p, c, i
         cdef int64_t n = self.n_records, events = self.n_events, probes = self.probed.shape[0]
         self.needed, self.in_matches = np.zeros(n, np.int64), np.zeros(events, np.int64)
         self.last_child, self.place_to = np.full(n, NONE, np.int64), np.asarray(self.place_from).copy()
@@ -122,6 +122,7 @@ cdef class Foresight:
             summed(self.made)
             summed(self.met)
             self.total = self._spent(NULL)
+        return 0
 
     cdef int64_t _behind(self, int64_t place, int64_t event) noexcept nogil:
         """The first probe of the place's bucket behind an event."""

@@ -262,10 +262,11 @@ def _shed_by(trial: Trial, known: Hindsight, used: Ints, rows: npt.NDArray[np.bo
     events = {name: {"seen": n, "dropped": n - kept[name]} for name, n in trial.bindable[query.name].items()}
     variables = [leaf.name for leaf in leaves_of(query.pattern)]
     by_variable: dict[str, dict[str, list[int]]] = {}
+    states = record.states
     for number, state in enumerate(record.plan.states):
         if state.indexes:
             own = by_variable.setdefault(variables[state.member], {"born": [0], "refused": [0], "dropped": [0]})
-            here = known.stored & (record.states == number)
+            here = known.stored & (states == number)
             own["born"][0] += int(rows[here].sum())
             own["refused"][0] += int(here.sum() - rows[here].sum())
     return {"events": events, "partial_matches": by_variable}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import harness
 import numpy as np
@@ -31,8 +32,8 @@ P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2
 class ByHand:
     """What a set of kept matches needs, by definition."""
 
-    def __init__(self, record: Observation, kept: set[int]) -> None:
-        self.record, self.kept = record, kept
+    def __init__(self, record: Observation, number: int, kept: set[int]) -> None:
+        self.record, self.number, self.kept = record, number, kept
         self.parents, self.events = record.parents.tolist(), record.events.tolist()
         self.places: dict[int, list[int]] = {}
         for row, place in zip(record.placed.tolist(), record.places.tolist(), strict=True):
@@ -70,7 +71,7 @@ class ByHand:
 
     def costs(self, refused: bool = True) -> list[int]:
         found = []
-        for e in range(EVENTS):
+        for e in range(self.number):
             cost = P["event"]
             if e in self.used:
                 cost += P["relevant"] + P["visited"] * self.meets(e)
@@ -100,42 +101,38 @@ class ByHand:
             yield len(lost) / (P["relevant"] + P["visited"] * self.meets(e) + saved), lost
 
 
-EVENTS = 0
-
-
-def observed(case: Case, index: str) -> Observation:
-    global EVENTS
+def observed(case: Case, index: str) -> tuple[Observation, int]:
+    """The record, and how many events there were."""
     assume(is_planned(case.query) and is_monotonic(case.query) and case.events)
     assume(not isinstance(case.query.window, ast.ExplicitWindow))
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
-    EVENTS = len(found.costs)
-    return found.records[0]
+    return found.records[0], len(found.costs)
 
 
 @given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.randoms())
-def test_costs_are_those_of_the_definition(case: Case, index: str, random: object) -> None:
-    record = observed(case, index)
+def test_costs_are_those_of_the_definition(case: Case, index: str, random: Random) -> None:
+    record, events = observed(case, index)
     assume(len(record.matches) <= 60)
-    own = foresight_of(record, EVENTS, TABLE)
+    own = foresight_of(record, events, TABLE)
     for share in (1.0, 0.5):
-        kept = {m for m in record.matches.tolist() if random.random() <= share}  # type: ignore[attr-defined]
+        kept = {m for m in record.matches.tolist() if random.random() <= share}
         mask = np.zeros(len(record.parents), np.uint8)
         mask[list(kept)] = 1
         event("some kept" if kept else "none kept")
-        assert (own.costs(mask) / 1000).tolist() == ByHand(record, kept).costs()
+        assert (own.costs(mask) / 1000).tolist() == ByHand(record, events, kept).costs()
 
 
 @given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
 def test_the_least_worth_falls_first(case: Case, index: str) -> None:
     """Each step loses the matches of an item whose ratio no other one is below; totals are those of what is left."""
-    record = observed(case, index)
+    record, events = observed(case, index)
     assume(0 < len(record.matches) <= 25)
-    lost, totals, left = foresight_of(record, EVENTS, TABLE).order()
+    lost, totals, left = foresight_of(record, events, TABLE).order()
     event(f"{min(len(totals), 6)} steps")
     kept = set(record.matches.tolist())
     for step in range(1, len(totals) + 1):
-        own = ByHand(record, kept)
+        own = ByHand(record, events, kept)
         assert (totals[step - 1], left[step - 1]) == (1000 * sum(own.costs(refused=False)), len(kept))
         gone = set(np.flatnonzero(lost == step).tolist())
         if step == len(totals):
