@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,16 @@ import pyarrow.compute as pc
 
 from fastcep.engine.overload.protocols import Classes, Floats, Ints
 from fastcep.errors import ValidationError
-from fastcep.shedding.hybrid.clusters import cluster, load, standardised
-from fastcep.shedding.hybrid.trees import MOST_LEAVES, Bytes, Flags, Tree, as_table, fit_tree
+from fastcep.shedding.hybrid.clusters import cluster
+from fastcep.shedding.hybrid.telling import Parts, responses_of, tells
+from fastcep.shedding.hybrid.trees import MOST_LEAVES, Bytes, Flags, Tree, as_table, fit_tree, pruned
 
 __all__ = ["Fitted", "choose_features", "fit_classes"]
 
-Parts = npt.NDArray[np.float32]
-
 #: How many members features are chosen by, and clusters and trees fitted to.
 _ROWS = 100_000
+_CLUSTERS = 10
 _BINS = 32
-#: A feature tells something if chance does as rarely as this, and if it explains as much of the variance.
-_CHANCE, _EXPLAINED = 1e-6, 0.005
 #: So many members without a value are a class of their own.
 _NULLS = 20
 _CONTRIBUTION, _CONSUMPTION = "contribution", "consumption"
@@ -70,15 +68,15 @@ def choose_features(members: pa.Table, candidates: Sequence[str] | None = None, 
     """
     rows = _sample(_vectors(members, _CONTRIBUTION), seed)
     drawn = members if rows is None else members.take(rows)
-    sums = [standardised(_vectors(drawn, name)).sum(axis=1) for name in (_CONTRIBUTION, _CONSUMPTION)]
+    responses = responses_of(*(_vectors(drawn, name) for name in (_CONTRIBUTION, _CONSUMPTION)))
     names = _features(members) if candidates is None else candidates
-    return tuple(name for name in names if _tells(*_column(drawn, name), sums))
+    return tuple(name for name in names if tells(_bins(*_column(drawn, name)), responses))
 
 
 def fit_classes(
     members: pa.Table,
     *,
-    clusters: int | Literal["gap"] = 10,
+    clusters: int | Literal["gap"] = _CLUSTERS,
     per: Literal["leaf", "cluster"] = "leaf",
     percentile: float = 90,
     leaves: int = MOST_LEAVES,
@@ -87,8 +85,8 @@ def fit_classes(
     """Make classes of members that are worth, and cost, about the same, told apart by their features.
 
     Members are clustered by contribution and consumption per slice; a tree of features tells the clusters apart; its
-    leaves are the classes. No more than 100,000 members are fitted to, half of which have a contribution, if so many
-    have: matches are rare. What classes are worth is taken from all.
+    leaves are the classes, but those whose members differ by chance are one. No more than 100,000 members are fitted
+    to, half of which have a contribution, if so many have: matches are rare. What classes are worth is taken from all.
 
     A value that history did not have may be worth anything. To keep what is worth nothing costs a little, to drop what
     is worth something costs matches, and such values are rare: so a table counts them to the class that is worth most,
@@ -126,11 +124,13 @@ def fit_classes(
     tree = None
     if names:
         labels = cluster(np.hstack([own, cost]), clusters, seed)
-        if not labels.any() and clusters == "gap":  # it takes points of mass for one, but there is something to tell
-            labels = cluster(np.hstack([own, cost]), 2, seed)
+        if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell
+            labels = cluster(np.hstack([own, cost]), _CLUSTERS, seed)
         depth = int(labels.max()) + 1
         columns = _matrix(drawn, names)
         tree = fit_tree(names, *columns, labels, depth=depth, per=per, leaves=leaves, seed=seed)
+        if per == "leaf" and tree.features:
+            tree = pruned(tree, *_matrix(drawn, tree.features), responses_of(own, cost))
     if tree is None or not tree.features:
         return Fitted(None, _values(np.zeros(len(members), np.uint8), 1, contribution, consumption, percentile))
     return _valued(tree, members, contribution, consumption, percentile)
@@ -140,23 +140,18 @@ def _valued(tree: Tree, members: pa.Table, contribution: Parts, consumption: Par
     """Number the classes of a tree by what they are worth, and make it a table."""
     values, null = _matrix(members, tree.features)
     missing = null.any(axis=1)
-    nulls = int(missing.sum()) >= _NULLS
-    tree = replace(tree, other=tree.count if nulls else 0)
-    found = tree.of(values, null)
-    # Without a class of their own, the few nulls count for the class that is worth most only when that is known.
-    known = np.ones(len(found), np.bool_) if nulls else ~missing
-    worth = np.bincount(found[known], contribution[known].sum(axis=1, dtype=np.float64), tree.count)
-    order = np.argsort(worth / np.maximum(np.bincount(found[known], minlength=tree.count), 1), kind="stable")
-    rank = np.empty(tree.count, np.uint8)
-    rank[order] = np.arange(tree.count)
-    best = tree.count - 1
-    tree = replace(
-        tree, value=np.where(tree.feature < 0, rank[tree.value], 0), other=int(rank[tree.other]) if nulls else best
-    )
-    found = rank[found]
-    found[~known] = best
-    table = None if nulls else as_table(tree, values[~missing])
-    return Fitted(table or tree, _values(found, tree.count, contribution, consumption, percentile))
+    own_class = int(missing.sum()) >= _NULLS
+    tree = replace(tree, other=tree.count if own_class else 0)
+    count, found = tree.count, tree.of(values, null)
+    known = np.ones(len(found), np.bool_) if own_class else ~missing
+    worth = np.bincount(found[known], contribution[known].sum(axis=1, dtype=np.float64), count)
+    order = np.argsort(worth / np.maximum(np.bincount(found[known], minlength=count), 1), kind="stable")
+    rank = np.empty(count, np.uint8)
+    rank[order] = np.arange(count)
+    tree = replace(tree, value=rank[tree.value], other=int(rank[tree.other]) if own_class else count - 1)
+    found = np.where(known, rank[found], tree.other).astype(np.uint8)
+    table = None if own_class else as_table(tree, values[~missing])
+    return Fitted(table or tree, _values(found, count, contribution, consumption, percentile))
 
 
 # ----------------------------------------------------------------------------------------------------------- columns
@@ -168,16 +163,21 @@ def _features(members: pa.Table) -> list[str]:
 
 def _vectors(members: pa.Table, name: str) -> Parts:
     """A column of lists as float32[n, slices]."""
-    kind = members.schema.field(name).type if name in members.column_names else None
-    if not pa.types.is_fixed_size_list(kind) or members[name].null_count:
-        raise ValidationError(f"found {kind} as column {name!r} of members, expected FixedSizeList<float32> without null")
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in members[name].chunks]
+    kind: Any = members.schema.field(name).type if name in members.column_names else None
+    if kind is None or not pa.types.is_fixed_size_list(kind) or members[name].null_count:
+        raise ValidationError(
+            f"found {kind} as column {name!r} of members, expected FixedSizeList<float32>[slices] without null"
+        )
+    chunks: list[Any] = members[name].chunks
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
     return np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32).reshape(-1, kind.list_size)
 
 
 def _column(members: pa.Table, name: str) -> tuple[Floats, Flags]:
     """A feature as float64[n], and where it has no value."""
-    column = members[name].combine_chunks()
+    column: Any = members[name].combine_chunks()
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ValidationError(f"found {column.type} as feature {name!r} of members, expected int64 or float64")
     null = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     return pc.cast(column, pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), null
 
@@ -199,28 +199,7 @@ def _sample(contribution: Parts, seed: int) -> Ints | None:
     return np.sort(np.concatenate(drawn))
 
 
-# ------------------------------------------------------------------------------------------------ features and values
-
-
-def _tells(values: Floats, null: Flags, responses: Sequence[Floats]) -> bool:
-    """Whether the values tell any of the responses: a one-way analysis of variance of bins of values."""
-    bins = _bins(values, null)
-    counts = np.bincount(bins)
-    counts = counts[counts > 0]
-    bins = np.unique(bins, return_inverse=True)[1]
-    between, within = len(counts) - 1, len(bins) - len(counts)
-    if between < 1 or within < 1:
-        return False
-    for response in responses:
-        centred = response - response.mean()
-        whole = float(np.square(centred).sum())
-        told = float((np.bincount(bins, centred) ** 2 / counts).sum())
-        if not whole or told <= _EXPLAINED * whole:
-            continue
-        rest = max(whole - told, 0.0)
-        if not rest or load("scipy.special").fdtrc(between, within, told / between / (rest / within)) < _CHANCE:
-            return True
-    return False
+# ------------------------------------------------------------------------------------------------------------ values
 
 
 def _bins(values: Floats, null: Flags) -> Ints:
@@ -238,16 +217,16 @@ def _values(found: Bytes, count: int, contribution: Parts, consumption: Parts, p
     order = np.argsort(found, kind="stable")
     ends = np.cumsum(np.bincount(found, minlength=count))
     members = np.diff(ends, prepend=0)
-    columns = {"class": pa.array(range(count), pa.int64()), "members": pa.array(members, pa.int64())}
-    means = {}
+    columns: dict[str, Any] = {"class": pa.array(range(count), pa.int64()), "members": pa.array(members, pa.int64())}
+    means: dict[str, Any] = {}
     for name, parts in ((_CONTRIBUTION, contribution), (_CONSUMPTION, consumption)):
         groups = np.split(parts[order], ends[:-1])
         typical = [np.percentile(group, percentile, axis=0) if len(group) else group.sum(axis=0) for group in groups]
         columns[name] = _lists(typical)
-        mean = [group.sum(axis=0, dtype=np.float64) / max(len(group), 1) for group in groups]
-        means[f"mean_{name}"] = _lists(mean)
+        means[f"mean_{name}"] = _lists([group.sum(axis=0, dtype=np.float64) / max(len(group), 1) for group in groups])
     return pa.table(columns | means)
 
 
-def _lists(rows: Sequence[npt.NDArray[np.floating]]) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(np.array(rows, np.float64).ravel(), len(rows[0]))
+def _lists(rows: Sequence[npt.NDArray[Any]]) -> Any:
+    flat = pa.array(np.array(rows, np.float64).ravel(), pa.float64())
+    return pa.FixedSizeListArray.from_arrays(flat, len(rows[0]))

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from fastcep.engine.overload.protocols import Classes, Floats, Ints
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.clusters import load
+from fastcep.shedding.hybrid.telling import Response, tells
 
-__all__ = ["MOST_LEAVES", "Tree", "as_table", "fit_tree"]
+__all__ = ["MOST_LEAVES", "Tree", "as_table", "fit_tree", "pruned"]
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -184,6 +185,55 @@ def _least_gain(labels: Ints) -> float:
 def _leaf() -> Tree:
     none = np.zeros(1, np.int32)
     return Tree((), none - 1, np.zeros(1), none, none, np.zeros(1, np.uint8))
+
+
+def pruned(tree: Tree, values: Floats, null: Flags, responses: Sequence[Response]) -> Tree:
+    """Make two leaves one again where the members of both are worth as much and cost as much, but by chance.
+
+    Clusters differ in more than features know, and a tree learns some of that by heart.
+
+    Parameters
+    ----------
+    tree
+        Each of its leaves is a class.
+    values, null
+        As `Tree.of` takes them.
+    responses
+        What leaves are to tell, of the same members.
+    """
+    found, sound = tree.of(values, null), ~(null | np.isnan(values)).any(axis=1)
+    leaf = tree.feature < 0
+    rows: dict[int, Ints] = {}
+    for node in reversed(range(len(leaf))):
+        if leaf[node]:
+            rows[node] = np.flatnonzero(sound & (found == tree.value[node]))
+            continue
+        left, right = rows[int(tree.left[node])], rows[int(tree.right[node])]
+        rows[node] = both = np.concatenate([left, right])
+        if leaf[tree.left[node]] and leaf[tree.right[node]]:
+            side = np.repeat([0, 1], [len(left), len(right)])
+            leaf[node] = not tells(side, [(response[both], weights[both]) for response, weights in responses])
+    return _cut(tree, leaf)
+
+
+def _cut(tree: Tree, leaf: Flags) -> Tree:
+    """The part of a tree down to the first leaves, each of which is a class."""
+    kept = [0]
+    for node in kept:  # grows on the way
+        if not leaf[node]:
+            kept += [int(tree.left[node]), int(tree.right[node])]
+    ends = leaf[kept]
+    feature, number = np.where(ends, -1, tree.feature[kept]), np.zeros(len(leaf), np.int32)
+    number[kept] = np.arange(len(kept))
+    asked = np.unique(feature[~ends])
+    return Tree(
+        tuple(tree.features[f] for f in asked),
+        np.where(ends, -1, np.searchsorted(asked, feature)).astype(np.int32),
+        np.where(ends, 0.0, tree.threshold[kept]),
+        np.where(ends, 0, number[tree.left[kept]]).astype(np.int32),
+        np.where(ends, 0, number[tree.right[kept]]).astype(np.int32),
+        np.where(ends, np.cumsum(ends) - 1, 0).astype(np.uint8),
+    )
 
 
 def _compiled(grown: Any, features: Sequence[str], known: Sequence[Floats], per: str) -> Tree:
