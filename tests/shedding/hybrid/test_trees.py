@@ -10,7 +10,7 @@ import pytest
 
 from fastcep.engine.overload.protocols import Classes, Floats, Ints
 from fastcep.errors import ValidationError
-from fastcep.shedding.hybrid.trees import Tree, as_table, fit_tree
+from fastcep.shedding.hybrid.trees import Tree, as_table, fit_tree, pruned
 
 INT32 = np.int32
 #: x <= 2.5: y <= 1.5: class 3, else 0; else class 1.
@@ -181,3 +181,38 @@ def test_the_seed_decides() -> None:
 def test_other_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="expected"):
         fitted([1.0, 2.0], [0, 1], **wrong)
+
+
+# -------------------------------------------------------------------------------------------------------------- pruning
+
+
+def responses(values: Any) -> list[Any]:
+    return [(np.asarray(values, np.float64), np.ones(len(values)))]
+
+
+def test_leaves_that_differ_by_chance_become_one() -> None:
+    x = np.arange(8_000) % 8
+    tree = fitted(x, x)  # a comb: 0, or 1, or 2, ...
+    assert tree.count == 8
+    values, null = x[:, None].astype(float), np.zeros((8_000, 1), np.bool_)
+    noise = np.random.default_rng(7).normal(size=8_000)
+    upper = pruned(tree, values, null, responses(np.minimum(x, 4) + noise))
+    found = of(upper, range(8))
+    assert upper.count == 5 and sorted(found[:5]) == list(range(5)) and set(found[4:]) == {found[4]}
+    assert pruned(tree, values, null, responses(x + noise)).count == 8
+    nothing = pruned(tree, values, null, responses(noise))
+    assert (nothing.features, nothing.count, len(nothing.feature)) == ((), 1, 1)
+
+
+def test_a_pruned_tree_asks_for_what_is_left_of_it() -> None:
+    random = np.random.default_rng(8)
+    a, b, c = random.integers(0, 3, (3, 9_000))
+    values, null = np.column_stack([a, b, c]).astype(float), np.zeros((9_000, 3), np.bool_)
+    tree = fitted(values, 9 * a + 3 * b + c, depth=30)
+    assert tree.features == ("f0", "f1", "f2") and tree.count == 27
+    worth = np.where(a == 1, c, a)
+    less = pruned(tree, values, null, responses(worth))
+    assert less.count < 27 and less.features[0] == "f0"
+    found = less.of(values[:, [tree.features.index(name) for name in less.features]], null[:, : len(less.features)])
+    assert set(found.tolist()) == set(range(less.count))
+    assert all(len(set(worth[found == number].tolist())) == 1 for number in range(less.count))
