@@ -126,11 +126,14 @@ def fit_classes(
         labels = cluster(np.hstack([own, cost]), clusters, seed)
         if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell
             labels = cluster(np.hstack([own, cost]), _CLUSTERS, seed)
-        depth = int(labels.max()) + 1
-        columns = _matrix(drawn, names)
-        tree = fit_tree(names, *columns, labels, depth=depth, per=per, leaves=leaves, seed=seed)
+        values, null = _matrix(drawn, names)
+        depth, responses = int(labels.max()) + 1, responses_of(own, cost)
+        tree = fit_tree(names, values, null, labels, depth=depth, per=per, leaves=leaves, seed=seed)
         if per == "leaf" and tree.features:
-            tree = pruned(tree, *_matrix(drawn, tree.features), responses_of(own, cost))
+            tree = pruned(tree, *_matrix(drawn, tree.features), responses)
+        # Members without a value are not in the tree; that there is none may tell more than which.
+        also = (name for name, gone in zip(names, null.T, strict=True) if tells(gone.astype(np.int64), responses))
+        tree = replace(tree, features=tuple(dict.fromkeys((*tree.features, *also))))
     if tree is None or not tree.features:
         return Fitted(None, _values(np.zeros(len(members), np.uint8), 1, contribution, consumption, percentile))
     return _valued(tree, members, contribution, consumption, percentile)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from fit_members import sums, table
 
+import fastcep
 from fastcep.engine.overload.protocols import Classes
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.classes import Fitted, choose_features, fit_classes
@@ -57,7 +61,7 @@ def test_what_only_consumption_knows_is_told() -> None:
 def test_rare_matches_are_enough() -> None:
     """Fewer than 50 of 150,000 become matches: next to nothing of the variance, but one half never does."""
     members = sums(150_000, rate=0.01)
-    assert 30 < np.array(members["contribution"].to_pylist()).sum() < 60
+    assert 30 < sum(pc.list_flatten(members["contribution"]).to_numpy()) < 60
     assert choose_features(members) == ("total",)
     fitted = fit_classes(members)
     assert table_of(fitted).features == ("total",)
@@ -182,6 +186,18 @@ def test_null_is_a_class_where_history_had_it(missing: float | None) -> None:
     assert isinstance(fitted.classes, Tree) and fitted.classes.other == 0 and worth(fitted) == [0, 1, 2, 3, 4]
 
 
+def test_that_there_is_no_value_may_be_all_there_is_to_tell() -> None:
+    gone = np.arange(600) % 3 == 0
+    columns = {"x": pa.array(np.arange(600) % 7, mask=gone), "y": pa.array(np.arange(600) % 4)}
+    fitted = fit_classes(table(gone[:, None], 1 + gone[:, None], **columns))
+    assert isinstance(fitted.classes, Tree) and fitted.classes.features == ("x",)
+    assert (fitted.classes.of(np.array([[5.0], [0.0]]), np.array([[False], [True]])).tolist()) == [0, 1]
+    assert fitted.values["members"].to_pylist() == [400, 200] and worth(fitted) == [0, 1]
+    columns["y"] = pa.array(np.where(gone, 0, np.arange(600) % 2))
+    fitted = fit_classes(table(np.where(gone, 2, columns["y"])[:, None], gone[:, None], **columns))
+    assert isinstance(fitted.classes, Tree) and fitted.classes.features == ("y", "x") and worth(fitted) == [0, 1, 2]
+
+
 # ------------------------------------------------------------------------------------------------------------- options
 
 
@@ -218,6 +234,16 @@ def test_other_columns_are_refused() -> None:
         fit_classes(members.drop_columns("consumption"))
     with pytest.raises(ValidationError, match="found string as feature 'x' of members, expected int64 or float64"):
         fit_classes(members.set_column(0, "x", pa.array(["a"] * 400)))
+
+
+def test_libraries_are_loaded_when_something_is_fitted() -> None:
+    code = (
+        "import sys, fastcep.shedding.model, fastcep.shedding.hybrid.classes, fastcep.shedding.hybrid.stored\n"
+        "print(*[name for name in ('sklearn', 'scipy', 'threadpoolctl') if name in sys.modules])"
+    )
+    root = Path(fastcep.__file__).parent.parent
+    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
 
 
 @pytest.mark.parametrize("library", ["scipy.special", "sklearn.tree"])
