@@ -29,6 +29,8 @@ __all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "Tree"
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+_CHUNK = 1 << 15  # rows that are classified at once
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -92,7 +94,7 @@ class Tree:
         Per node: which feature it asks for (-1: a leaf); a value that is at most the threshold goes left, the others
         right; the class of a leaf. The first one is the root, and children come after their parents.
     other
-        The class where a value is null.
+        The class where a value is null, or no number.
     """
 
     features: tuple[str, ...]
@@ -106,7 +108,40 @@ class Tree:
     @property
     def count(self) -> int:
         """How many classes there are."""
-        return max(int(self.value[self.feature < 0].max()), self.other) + 1
+        return max(int(self.value[self.feature < 0].max(initial=0)), self.other) + 1
+
+    def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Tell classes.
+
+        Parameters
+        ----------
+        values
+            float64[n, features].
+        null
+            bool[n, features]; what stands in `values` there does not count.
+
+        Returns
+        -------
+        uint8[n]
+        """
+        found = np.empty(len(values), np.uint8)
+        for at in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
+            found[at : at + _CHUNK] = self._walk(np.ascontiguousarray(values[at : at + _CHUNK].T))
+        missing = null | np.isnan(values)
+        if missing.any():
+            found[missing.any(axis=1)] = self.other
+        return found
+
+    def _walk(self, columns: Floats) -> npt.NDArray[np.uint8]:
+        node = np.zeros(columns.shape[1], np.int32)
+        rows = np.arange(columns.shape[1])
+        while True:
+            asks = self.feature[node[rows]]
+            rows, asks = rows[asks >= 0], asks[asks >= 0]
+            if not len(rows):
+                return self.value[node]
+            at = node[rows]
+            node[rows] = np.where(columns[asks, rows] <= self.threshold[at], self.left[at], self.right[at])
 
     @cached_property
     def nodes(self) -> npt.NDArray[np.void]:

@@ -1,1 +1,7 @@
-"""Hybrid load shedding: events and partial matches by what their classes are worth, learned from history."""
+"""Hybrid load shedding: classes of events and partial matches, fitted on history, and what they are worth."""
+
+from __future__ import annotations
+
+from fastcep.shedding.hybrid.shedder import Hybrid, HybridInput, HybridState
+
+__all__ = ["Hybrid", "HybridInput", "HybridState"]

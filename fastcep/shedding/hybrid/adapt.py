@@ -3,8 +3,8 @@
 The matcher counts children by what they come of; what was dropped is made up for by what was let through nevertheless, a
 small share of everything that is dropped, which stands for the rest. Whenever a slice of the window has passed, the
 counts are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
-follows noise would lose matches. Else, and for two windows more, both are averaged, so that old news halve with every
-slice. How often rows are
+follows noise would lose matches. Else both are averaged, so that old news halve with every slice; and two windows later
+what is counted weighs the less, the more windows have been since. How often rows are
 looked at is not counted, which would cost more than it tells: it goes with how many there are, and with how many events
 look.
 """
@@ -36,7 +36,7 @@ _FIELDS = {"target_class": (0, 8), "target": (8, 14), "event_class": (22, 8), "m
 _SET = np.uint64(1 << 63)
 #: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
 _MUCH, _CHANCE = 0.1, 4.0
-#: For so many windows after a difference all news count.
+#: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
 #: What stands for more than so many is dropped for the most part.
 _RARE = 2.0
@@ -74,7 +74,8 @@ class Adapted:
         self._asked = flow.asked
         self.flow = flow
         self._parts = _Parts(flow)
-        self._recent, self._alert = _Recent(), 0.0
+        self._recent = _Recent()
+        self._news: float | None = None  # windows since the stream was found to differ from what was known
 
     def forget(self) -> None:
         """What was counted lately was not let through by the chances that are known."""
@@ -95,13 +96,14 @@ class Adapted:
         old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
         squares = _aligned(every, recent.keys, recent.squares)
         if self._differs(every, old / by, new, squares, self._parts.stands(every, binds, cells)):
-            self._alert = _ALERT * window
-        elif self._alert <= 0:
+            self._news = 0.0
+        elif self._news is None:
             return False
-        self._alert -= events
+        weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
+        self._news += events / window
         self._keys = every
-        self._made = (1 - self._weight) * old + self._weight * by * new
-        self._asked = (1 - self._weight) * self._asked + self._weight * by * recent.asked
+        self._made = (1 - weight) * old + weight * by * new
+        self._asked = (1 - weight) * self._asked + weight * by * recent.asked
         self._settle()
         return True
 
@@ -127,7 +129,7 @@ class Adapted:
         return {
             "keys": self._keys.tolist(), "made": self._made.tolist(), "asked": self._asked.tolist(),
             "drift": self.drift, "changes": self.changes, "lost": self.lost, "recent": self._recent.state(),
-            "alert": self._alert,
+            "news": self._news,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -137,7 +139,7 @@ class Adapted:
         if state["changes"]:
             self._settle()
         self.drift, self.changes, self.lost = state["drift"], state["changes"], state["lost"]
-        self._recent, self._alert = _Recent.of(state["recent"]), state["alert"]
+        self._recent, self._news = _Recent.of(state["recent"]), state["news"]
 
 
 class _Recent:

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints
+from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
+from fastcep.shedding.hybrid.cells import cells_of
 from fastcep.shedding.hybrid.clusters import cluster
 from fastcep.shedding.hybrid.telling import Parts, responses_of, tells
-from fastcep.shedding.hybrid.trees import MOST_LEAVES, Bytes, Flags, Tree, as_table, fit_tree, pruned
+from fastcep.shedding.hybrid.trees import MOST_LEAVES, Bytes, Flags, as_table, fit_tree, pruned
 
 __all__ = ["Fitted", "choose_features", "fit_classes"]
 
@@ -77,7 +78,7 @@ def fit_classes(
     members: pa.Table,
     *,
     clusters: int | Literal["gap"] = _CLUSTERS,
-    per: Literal["leaf", "cluster"] = "leaf",
+    per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     leaves: int = MOST_LEAVES,
     seed: int = 0,
@@ -100,7 +101,8 @@ def fit_classes(
     clusters
         How many clusters, or ``"gap"``, see `cluster`; the tree is as deep.
     per
-        What is a class, see `fit_tree`.
+        What is a class: ``"value"``, each combination of values, where there are few (`cells_of`), else as ``"leaf"``;
+        for this and ``"cluster"`` see `fit_tree`.
     percentile
         Which one of its members' contribution and consumption a class has, from 0 to 100.
     leaves
@@ -122,6 +124,13 @@ def fit_classes(
         drawn, own, cost = members.take(rows), contribution[rows], consumption[rows]
     names = choose_features(drawn, seed=seed)
     tree = None
+    if names and per == "value":
+        columns, missing = _matrix(members, names)
+        cells = None if missing.any() else cells_of(names, columns)
+        if cells is not None:
+            found = cells.of(columns, missing)
+            return Fitted(cells, _values(found, cells.count, contribution, consumption, percentile))
+        per = "leaf"
     if names:
         labels = cluster(np.hstack([own, cost]), clusters, seed)
         if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell

@@ -17,6 +17,7 @@ Response = tuple[Floats, Floats]  #: a number per member, and what the member we
 
 #: Something is told if chance does it as rarely as this, and if it explains as much of the variance.
 _CHANCE, _EXPLAINED = 1e-6, 0.005
+_STRETCHES = 8  # of time, in turns
 #: Bins of fewer members, or of a smaller share, do not count: a single match among few would seem to be no chance.
 _FEW, _SHARE = 5, 1e-3
 
@@ -59,12 +60,34 @@ def tells(bins: Ints, responses: Sequence[Response]) -> bool:
         return False
     for response, weights in ((response[enough], weights[enough]) for response, weights in responses):
         told, rest = _variance(bins, response, weights)
-        if told <= _EXPLAINED * (told + rest):
+        if told <= _EXPLAINED * (told + rest) or not _lasts(bins, response, weights):
             continue
         told, rest = _variance(bins, response, np.ones(len(bins)))
         if not rest or load("scipy.special").fdtrc(between, within, told / between / (rest / within)) < _CHANCE:
             return True
     return False
+
+
+def _lasts(bins: Ints, response: Floats, weights: Floats) -> bool:
+    """Whether what bins tell of some stretches of time they also tell of the others.
+
+    Members of one time share the partial matches that they meet and the events that come, so that there are fewer
+    independent ones than an analysis of variance takes them for.
+    """
+    part = np.arange(len(bins)) * _STRETCHES // max(len(bins), 1) % 2
+    for known in (0, 1):
+        own, other = part == known, part != known
+        if not (weights[own].sum() > 0 and weights[other].sum() > 0):
+            return False
+        size = int(bins.max()) + 1
+        mean = float(np.average(response[own], weights=weights[own]))
+        total = np.bincount(bins[own], weights[own], size)
+        means = np.bincount(bins[own], response[own] * weights[own], size) / np.where(total > 0, total, 1)
+        told = np.where(total > 0, means, mean)[bins[other]]
+        left = ((response[other] - told) ** 2 * weights[other]).sum()
+        if left > (1 - _EXPLAINED) * ((response[other] - mean) ** 2 * weights[other]).sum():
+            return False
+    return True
 
 
 def _variance(bins: Ints, response: Floats, weights: Floats) -> tuple[float, float]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints
+from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.clusters import load
 from fastcep.shedding.hybrid.telling import Response, tells
 
-__all__ = ["MOST_LEAVES", "Tree", "as_table", "fit_tree", "pruned"]
+__all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned"]
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -28,7 +27,6 @@ Flags = npt.NDArray[np.bool_]
 MOST_LEAVES = 255
 _CELLS = 65_536
 _FAR = 2.0**53  # whole numbers beyond are not told apart
-_CHUNK = 1 << 15
 #: How many members a leaf has at least, and what share of them.
 _MEMBERS = 5
 _SHARE = 2e-4
@@ -36,73 +34,6 @@ _SHARE = 2e-4
 _PURER, _PUREST = 2e-4, 5e-3
 #: The same, by how much one does by chance.
 _CHANCE = 4
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A compiled decision tree: how partial matches or events are told apart, as `Classes` does.
-
-    Attributes
-    ----------
-    features
-        Expressions, as those of `Classes`; reals are compared as they are.
-    feature
-        int32[nodes]: which feature a node asks for; -1: it is a leaf. Node 0 is asked first.
-    threshold
-        float64[nodes]: values up to it go left.
-    left, right
-        int32[nodes]: where to go on, a node of a larger number.
-    value
-        uint8[nodes]: the class of a leaf.
-    other
-        The class where a value is null, or NaN.
-    """
-
-    features: tuple[str, ...]
-    feature: npt.NDArray[np.int32]
-    threshold: Floats
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
-    value: Bytes
-    other: int = 0
-
-    @property
-    def count(self) -> int:
-        """How many classes there are."""
-        return max(int(self.value[self.feature < 0].max(initial=0)), self.other) + 1
-
-    def of(self, values: Floats, null: Flags) -> Bytes:
-        """Tell classes.
-
-        Parameters
-        ----------
-        values
-            float64[n, features].
-        null
-            bool[n, features]; what stands in `values` there does not count.
-
-        Returns
-        -------
-        uint8[n]
-        """
-        found = np.empty(len(values), np.uint8)
-        for at in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
-            found[at : at + _CHUNK] = self._walk(np.ascontiguousarray(values[at : at + _CHUNK].T))
-        missing = null | np.isnan(values)
-        if missing.any():
-            found[missing.any(axis=1)] = self.other
-        return found
-
-    def _walk(self, columns: Floats) -> Bytes:
-        node = np.zeros(columns.shape[1], np.int32)
-        rows = np.arange(columns.shape[1])
-        while True:
-            asks = self.feature[node[rows]]
-            rows, asks = rows[asks >= 0], asks[asks >= 0]
-            if not len(rows):
-                return self.value[node]
-            at = node[rows]
-            node[rows] = np.where(columns[asks, rows] <= self.threshold[at], self.left[at], self.right[at])
 
 
 def fit_tree(

@@ -14,10 +14,9 @@ import pytest
 from fit_members import sums, table
 
 import fastcep
-from fastcep.engine.overload.protocols import Classes
+from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.classes import Fitted, choose_features, fit_classes
-from fastcep.shedding.hybrid.trees import Tree
 
 
 def table_of(fitted: Fitted) -> Classes:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints
+from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
-from fastcep.shedding.hybrid.trees import Tree, as_table, fit_tree, pruned
+from fastcep.shedding.hybrid.trees import as_table, fit_tree, pruned
 
 INT32 = np.int32
 #: x <= 2.5: y <= 1.5: class 3, else 0; else class 1.
