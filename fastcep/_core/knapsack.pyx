@@ -33,6 +33,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+cdef double ROUNDING = 1e-12    # more than sums are off
+
 cdef extern from "knapsack.h":
     ctypedef struct fc_ranked:
         double key
@@ -170,10 +172,8 @@ cdef class Knapsack:
 
         Parameters
         ----------
-        values, weights
-            Of the items: finite; values from 0 on, weights above 0.
-        demand
-            What the weights of the chosen are to come to.
+        values, weights, demand
+            As for `greedy`.
 
         Returns
         -------
@@ -315,13 +315,13 @@ cdef class Knapsack:
         cdef int32_t k, longer
         for k in range(prefix):
             longer = fc_first(&self.before[0], prefix, self.n + 1, self.need + self.capped[k])
-            if longer <= self.n and self.values_before[longer] - self.value[k] < self.best_value:
+            if longer <= self.n and self.values_before[longer] * (1 - ROUNDING) - self.value[k] < self.best_value:
                 self._offer(longer, k, -1)
 
     cdef void _try_cheaper(self, int32_t prefix) noexcept nogil:
         """Prefixes without the dearest items: one more left out each time, until no rest can be any better."""
         cdef int32_t k, rank, last
-        cdef double weight = self.before[prefix], value = self.values_before[prefix]
+        cdef double part, weight = self.before[prefix], value = self.values_before[prefix]
         memset(&self.left[0], 1, self.n)
         for k in range(self.n):
             rank = self.by_value[k]
@@ -330,7 +330,7 @@ cdef class Knapsack:
                 continue
             weight -= self.capped[rank]
             value -= self.value[rank]
-            if value < self.value[rank] / 1024:    # what is left of the sum may be no more than its rounding
+            if value < self.value[rank] / 1024:    # what is left may be mostly what was rounded
                 value = fc_sum(&self.value[0], &self.left[0], prefix)
             while weight < self.need and prefix < self.n:
                 if self.left[prefix]:
@@ -340,7 +340,8 @@ cdef class Knapsack:
             if weight < self.need:
                 return
             last = prefix - 1
-            if value - (weight - self.need) / self.weight[last] * self.value[last] >= self.best_value:
+            part = (self.need - (weight - self.capped[last])) / self.weight[last]    # as much of the last as is needed
+            if self.value[rank] <= self.best_value <= (value - (1 - part) * self.value[last]) * (1 - ROUNDING):
                 return
             if value < self.best_value:
                 memset(&self.trial[0], 0, self.n)

@@ -22,7 +22,7 @@ CLOSE = 1 + 1e-9  # sums in another order
 whole_items = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60)), min_size=1, max_size=12)
 numbers = st.floats(1e-3, 1e3)
 items = st.lists(st.tuples(st.one_of(st.just(0.0), numbers), numbers), min_size=1, max_size=30)
-wild = st.floats(1e-250, 1e250)
+wild = st.one_of(st.floats(1e-250, 1e250), st.integers(-12, 20).map(lambda power: 10.0**power))
 wild_items = st.lists(st.tuples(st.one_of(st.just(0.0), wild), wild), min_size=1, max_size=12)
 #: Of the weight of all items.
 parts = st.floats(0, 1.1)
@@ -108,7 +108,7 @@ def test_bounds_against_an_exact_solver(kind: str, n: int) -> None:
         """The least value; what surely is not above it, if the solver gives up."""
         found = optimize.milp(
             values, constraints=optimize.LinearConstraint(weights[None, :], lb=demand), integrality=np.ones(n),
-            bounds=optimize.Bounds(0, 1), options={"mip_rel_gap": 1e-7, "node_limit": 2000},
+            bounds=optimize.Bounds(0, 1), options={"mip_rel_gap": 1e-7, "node_limit": 500},
         )  # fmt: skip
         return float(found.mip_dual_bound)
 
@@ -134,11 +134,33 @@ def test_many_steps_change_little(kind: str) -> None:
         assert found <= lost(values, greedy(values, weights, demand))
 
 
-def test_dear_items_do_not_hide_cheap_ones() -> None:
-    """By value per weight the first item is the best, but nobody needs so much."""
-    values = np.array([1e6, 1.1, 1.1, 1.1])
-    weights = np.array([1e6, 1.0, 1.0, 1.0])
-    assert Knapsack(4, 10).cover(values, weights, 2.0).tolist() in ([0, 1, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1])
+@pytest.mark.parametrize(
+    ("steps", "values", "weights", "demand"),
+    [
+        pytest.param(2, [5, 2, 16, 5], [15, 1, 13, 19], 20, id="one more"),
+        pytest.param(2, [12, 1, 6], [14, 12, 15], 28, id="one less"),
+        pytest.param(2, [12, 13, 8, 9, 10, 12], [2, 8, 8, 11, 15, 13], 16, id="without the dearest"),
+        pytest.param(1, [1e13, 100, 1e7, 1e17], [1e17, 0.01, 1e11, 1e15], 1e11 + 0.01, id="of very different size"),
+        pytest.param(1, [18, 11, 14, 2, 9, 13], [6, 13, 6, 5, 19, 18], 26, id="light ones"),
+        pytest.param(2, [1e-14, 1e5, 9e5, 1, 1, 1e3], [1, 1e18, 1e6, 1, 1, 1], 3, id="weights that sums swallow"),
+        pytest.param(2, [9e3, 1e20, 1.2e7, 1e4, 1e4, 2.4e4], [2, 1e16, 1e3, 0.5, 0.5, 1], 3, id="values that they do"),
+    ],
+)
+def test_every_part_of_the_search(steps: int, values: list[float], weights: list[float], demand: float) -> None:
+    """What is found without the table, as steps are few; each by one part alone."""
+    value, weight = np.array(values, np.float64), np.array(weights, np.float64)
+    best = min(v for w, v in least(value, weight).items() if w >= demand)
+    assert lost(value, Knapsack(6, steps).cover(value, weight, demand)) <= best * CLOSE
+
+
+@given(wild_items, st.lists(st.booleans(), min_size=12, max_size=12), st.sampled_from([1, 50, 1000]))
+def test_twice_the_best_at_most_however_different_items_are(
+    drawn: list[tuple[float, float]], wanted: list[bool], steps: int
+) -> None:
+    values, weights = columns(drawn[:10])
+    demand = weights[np.array(wanted)[: len(weights)]].sum()
+    best = min((v for w, v in least(values, weights).items() if w >= demand * CLOSE), default=values.sum())
+    assert lost(values, Knapsack(10, steps).cover(values, weights, demand)) <= 2 * best * CLOSE
 
 
 def test_items_too_light_for_the_table_help() -> None:
@@ -215,6 +237,8 @@ def test_answers_are_the_callers() -> None:
     values[:] = 2, 1
     assert solver.cover(values, weights, 1).tolist() == [0, 1]
     assert first.tolist() == [1, 0]
+    weights[1] = 0.5
+    assert solver.cover(values, weights, 1).tolist() == [1, 0]
 
 
 def test_lists_and_integers_and_nothing() -> None:
