@@ -18,6 +18,7 @@ from fastcep.evaluate.options import setting_of
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.protocols import Fits, Makes, Reference
 from fastcep.evaluate.report import Report
+from fastcep.evaluate.setting import Setting
 from fastcep.evaluate.sharing import shared
 from fastcep.evaluate.strategies import Strategy, strategies_of
 from fastcep.evaluate.stream import Stream

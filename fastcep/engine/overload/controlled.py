@@ -80,7 +80,7 @@ class Controlled:
     def classes(self) -> list[Any]:
         """How its partial matches are told apart, as JSON has it: those of another engine must be so, too."""
         told = [
-            None if item is None else [part if isinstance(part, int) else xxh64_hexdigest(part.tobytes()) for part in item]
+            None if item is None else [own if isinstance(own, int) else xxh64_hexdigest(own.tobytes()) for own in item]
             for item in (*self._classes, *self._event_classes)
         ]
         return told if any(told) else []
@@ -156,7 +156,9 @@ class Controlled:
         orders = self.orders
         tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
-        more: dict[str, Any] = {"counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given}
+        more: dict[str, Any] = {
+            "counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given,
+        }  # fmt: skip
         if self._counts:
             keys, counts, squares, lost, asked = found = self.shedding.flows()
             self.shedding.resume_flows(*found)
@@ -168,8 +170,12 @@ class Controlled:
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["totals"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"], left=state["left"], saved=state["saved"],
-                            counts="flows" in state), 0)
+        orders = Orders(
+            bin=state["bin"], kept=state["kept"], left=state["left"], saved=state["saved"], counts="flows" in state
+        )
+        for name, table in tables.items():
+            setattr(orders, name, table)
+        self.carry_out(orders, 0)
         if "flows" in state:
             keys, counts, squares, lost, asked = state["flows"]
             self.shedding.resume_flows(

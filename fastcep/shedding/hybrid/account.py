@@ -128,8 +128,9 @@ class Account:
         positions, values, null = record.event_features(member)
         children = np.flatnonzero(record.members == member)
         at = np.searchsorted(positions, record.events[children])
-        led = np.bincount(at, contribution[children].sum(axis=1) + self.matched[children], len(positions))
-        spent = np.bincount(at, consumption[children].sum(axis=1), len(positions))
+        of_matches = contribution[children].sum(axis=1) + self.matched[children]
+        led = np.bincount(at, of_matches, len(positions)).astype(np.float64)
+        spent = np.bincount(at, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
         asked = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF] == member
         looked = np.searchsorted(positions, record.probed[asked])
         spent += self.prices.visited * np.bincount(looked, record.visited[asked], len(positions))

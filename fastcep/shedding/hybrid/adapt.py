@@ -1,8 +1,8 @@
 """Keep a flow up with the stream while load is shed (hybrid, section V-B).
 
-The matcher counts children by what they come of; what was dropped is made up for by what was let through nevertheless, a
-small share of everything that is dropped, which stands for the rest. Whenever a slice of the window has passed, the
-counts are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
+The matcher counts children by what they come of; what was dropped is made up for by what was let through nevertheless,
+a small share of all that is dropped, which stands for the rest. Whenever a slice of the window has passed, the counts
+are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
 follows noise would lose matches. Else both are averaged, so that old news halve with every slice; and two windows later
 what is counted weighs the less, the more windows have been since. How often rows are
 looked at is not counted, which would cost more than it tells: it goes with how many there are, and with how many events
@@ -197,7 +197,7 @@ class _Parts:
         self.events_into = np.bincount(pairs // kinds, self.asked[pairs % kinds], flow.states)
 
     def stands(self, keys: Keys, binds: Floats, cells: Floats) -> Floats:
-        """For how many children one of each kind stands, by the chances with which it was kept; not counting parents'."""
+        """For how many children one of each kind stands, by the chances with which it was kept, not its parents'."""
         source, at = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
         let = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
         own = 1 - cells[np.maximum(source - 1, 0), _field(keys, "source_class"), at]
@@ -227,11 +227,11 @@ class _Parts:
         of = [source.astype(np.int32), field["slice"], kind.astype(np.int32), target.astype(np.int32)]
         table = pa.table([*of, made, stored, matched], names=history.children.column_names)
         children = table.sort_by([(name, "ascending") for name in ("source", "slice", "kind", "target")])
-        looks = self._looks(history, np.bincount(target, stored, groups), asked)
-        group, at, of = (index.astype(np.int32) for index in np.nonzero(looks))
+        looks = self._looks(history, np.bincount(target, stored, groups).astype(np.float64), asked)
+        group, at, kinds = (index.astype(np.int32) for index in np.nonzero(looks))
         return replace(
             history, children=children, asked=asked,
-            looks=pa.table([group, at, of, looks[group, at, of]], names=history.looks.column_names),
+            looks=pa.table([group, at, kinds, looks[group, at, kinds]], names=history.looks.column_names),
         )  # fmt: skip
 
     def _looks(self, history: Flow, births: Floats, asked: Floats) -> Floats:

@@ -3,8 +3,8 @@
 Clusters tell apart what differs in contribution and consumption. What differs only in *which* events complete it, such
 as sums of which each is as frequent, is one cluster, and yet should not be one class: when the events of some value are
 dropped, the partial matches that wait for them are worth nothing any more. So where features have few values, each
-combination is a class, and so is each of as many more values on either side, which history did not have: nothing is known
-of them, so they are not dropped; when they come, they are counted by themselves.
+combination is a class, and so is each of as many more values on either side, which history did not have: nothing is
+known of them, so they are not dropped; when they come, they are counted by themselves.
 """
 
 from __future__ import annotations

@@ -117,6 +117,8 @@ def fit_classes(
     """
     if not 0 <= percentile <= 100:
         raise ValidationError(f"found percentile={percentile}; expected a number from 0 to 100")
+    if per not in ("value", "leaf", "cluster"):
+        raise ValidationError(f"found per={per!r}; expected 'value', 'leaf' or 'cluster'")
     contribution, consumption = _vectors(members, _CONTRIBUTION), _vectors(members, _CONSUMPTION)
     rows = _sample(contribution, seed)
     drawn, own, cost = members, contribution, consumption
@@ -130,15 +132,15 @@ def fit_classes(
         if cells is not None:
             found = cells.of(columns, missing)
             return Fitted(cells, _values(found, cells.count, contribution, consumption, percentile))
-        per = "leaf"
     if names:
         labels = cluster(np.hstack([own, cost]), clusters, seed)
         if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell
             labels = cluster(np.hstack([own, cost]), _CLUSTERS, seed)
         values, null = _matrix(drawn, names)
         depth, responses = int(labels.max()) + 1, responses_of(own, cost)
-        tree = fit_tree(names, values, null, labels, depth=depth, per=per, leaves=leaves, seed=seed)
-        if per == "leaf" and tree.features:
+        own_class: Literal["leaf", "cluster"] = "cluster" if per == "cluster" else "leaf"
+        tree = fit_tree(names, values, null, labels, depth=depth, per=own_class, leaves=leaves, seed=seed)
+        if per != "cluster" and tree.features:
             tree = pruned(tree, *_matrix(drawn, tree.features), responses)
         # Members without a value are not in the tree; that there is none may tell more than which.
         also = (name for name, gone in zip(names, null.T, strict=True) if tells(gone.astype(np.int64), responses))

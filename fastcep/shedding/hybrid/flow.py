@@ -102,10 +102,13 @@ class Flow:
         cost, found = cascade.cost + fixed, cascade.found
         what, left = cascade.steps()
         return [
-            Step(bool(is_event), *divmod(item, self.event_stride if is_event else self.stride), at,
-                 1 - (work + fixed) / cost, matches / found)
+            self._step(bool(is_event), item, at, 1 - (work + fixed) / cost, matches / found)
             for (is_event, item, at), (work, matches) in zip(what.tolist(), left.tolist(), strict=True)
-        ]  # fmt: skip
+        ]
+
+    def _step(self, events: bool, item: int, at: int, saved: float, kept: float) -> Step:
+        of, number = divmod(item, self.event_stride if events else self.stride)
+        return Step(events, of, number, at, saved, kept)
 
 
 def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:

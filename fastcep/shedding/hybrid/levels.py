@@ -1,8 +1,8 @@
 """From the order in which classes are dropped to chances: how much of it a demand asks for.
 
-Steps that save something together are a *level*; level 0 drops nothing. A demand is met by all levels that save no more
-than it, and of the next one by a chance with which the rest is saved. What is dropped without a loss is dropped whenever
-anything is demanded.
+Steps that save something together are a *level*; level 0 drops nothing. A demand is met by all levels that save no
+more than it, and of the next one by a chance with which the rest is saved. What is dropped without a loss is dropped
+whenever anything is demanded.
 """
 
 from __future__ import annotations
@@ -111,11 +111,10 @@ class Levels:
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
-        own, more = self._cuts[level], self._cuts[upper]
-        born = self._born[level][:, :, None]
+        own, more = (self._slices >= self._cuts[of][:, :, None] for of in (level, upper))
         return Chosen(
             (1 - part) * self._binds[level] + part * self._binds[upper],
-            born * ((1 - part) * (self._slices >= own[:, :, None]) + part * (self._slices >= more[:, :, None])),
+            self._born[level][:, :, None].astype(np.float64) * ((1 - part) * own + part * more),
             float((1 - part) * self.kept[level] + part * self.kept[upper]),
             float((1 - part) * self.saved[level] + part * self.saved[upper]),
         )  # fmt: skip

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fastcep.engine.overload.protocols import Classes, Orders, Tree, View
-from fastcep.errors import ModelError
+from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adapt import Adapted
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.levels import Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
+from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_chance
 
 __all__ = ["Hybrid", "HybridInput", "HybridState"]
@@ -24,7 +25,7 @@ __all__ = ["Hybrid", "HybridInput", "HybridState"]
 #: A share of the work by which less must be saved to count.
 _EASED = 0.1
 
-Models = HybridModel | str | PathLike[str] | Sequence[HybridModel | str | PathLike[str]]
+Given = Model | str | PathLike[str]
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Fitted:
     """Makes shedders of a kind with models."""
 
     kind: type[Hybrid]
-    models: tuple[HybridModel, ...]
+    models: tuple[Model, ...]
 
     def __call__(self, seed: int, /) -> Hybrid:
         """Make a new one."""
@@ -92,13 +93,17 @@ class Hybrid(Baseline):
     events: ClassVar[bool] = True
     rows: ClassVar[bool] = True
 
-    def __init__(self, model: Models, seed: int = 0, *, adapt: bool = True, explore: float = 0.01) -> None:
+    def __init__(
+        self, model: Given | Sequence[Given], seed: int = 0, *, adapt: bool = True, explore: float = 0.02
+    ) -> None:
         super().__init__(seed)
         self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
-        given = [model] if isinstance(model, HybridModel | str | PathLike) else list(model)
-        found = [item if isinstance(item, HybridModel) else HybridModel.load(item) for item in given]
-        self._models = {item.query.name: item for item in found}
-        self.slices = max(item.flow.slices for item in found)
+        given = [model] if isinstance(model, Model | str | PathLike) else list(model)
+        self._given = [item if isinstance(item, Model) else load_model(item) for item in given]
+        self._models = {item.query.name: HybridModel.of(item) for item in self._given}
+        if not self._models:
+            raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
+        self.slices = max(item.flow.slices for item in self._models.values())
         self._levels: dict[str, Levels] = {}
         self._courses: dict[str, Course] = {}
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
@@ -106,14 +111,15 @@ class Hybrid(Baseline):
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
         """Fit a model for each query, see `fit_hybrid`; what is returned makes shedders."""
-        return Fitted(cls, tuple(fit_hybrid(query, history, **options) for query in queries))
+        return Fitted(cls, tuple(fit_hybrid(query, history, **options).stored() for query in queries))
 
     def check(self, query: ast.Query) -> None:
         """Refuse a query that no model is of: `ModelError`."""
-        if query.name not in self._models:
+        own = next((item for item in self._given if item.query.name == query.name), None)
+        if own is None:
             known = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model of {known}, none of {query.name!r}; fit one for it")
-        self._models[query.name].check(query)
+        own.check(query)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """How partial matches are told apart."""
