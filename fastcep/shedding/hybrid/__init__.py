@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fastcep.shedding.hybrid.shedder import Hybrid, HybridInput, HybridState
+from fastcep.shedding.hybrid.shedder import Hybrid, HybridFit, HybridInput, HybridState
 
-__all__ = ["Hybrid", "HybridInput", "HybridState"]
+__all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]

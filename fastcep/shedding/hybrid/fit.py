@@ -1,9 +1,9 @@
 """Fit a model of hybrid shedding on history.
 
 Data flow: history is cut into pieces, each of which is observed and accounted for by itself (`observed_piece`); from
-the tables of partial matches and events of some pieces classes are fitted (`fit_classes`); then the flow of all pieces is
-counted by these classes (`count_flow`) and added up (`total`). All of these are pure functions of their input, so that
-Spark distributes the pieces and fits the same.
+the tables of partial matches and events of some pieces classes are fitted (`fit_classes`); then the flow of all pieces
+is counted by these classes (`count_flow`) and added up (`total`). All of these are pure functions of their input, so
+that Spark distributes the pieces and fits the same.
 
 Invariant: matches that span two pieces are not seen, so that pieces are long against the window.
 """

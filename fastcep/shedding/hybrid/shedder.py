@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -18,9 +18,9 @@ from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.levels import Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
-from fastcep.shedding.options import as_chance
+from fastcep.shedding.options import as_chance, as_choice
 
-__all__ = ["Hybrid", "HybridInput", "HybridState"]
+__all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
 #: A share of the work by which less must be saved to count.
 _EASED = 0.1
@@ -52,18 +52,6 @@ class Course:
         if saved < self.peak - _EASED:
             self.eased, self.peak = taken, saved
         self.demand, self.saved, self.peak = demand, saved, max(saved, self.peak)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Makes shedders of a kind with models."""
-
-    kind: type[Hybrid]
-    models: tuple[Model, ...]
-
-    def __call__(self, seed: int, /) -> Hybrid:
-        """Make a new one."""
-        return self.kind(self.models, seed)
 
 
 class Hybrid(Baseline):
@@ -110,8 +98,8 @@ class Hybrid(Baseline):
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
-        """Fit a model for each query, see `fit_hybrid`; what is returned makes shedders."""
-        return Fitted(cls, tuple(fit_hybrid(query, history, **options).stored() for query in queries))
+        """Fit a model for each query, see `HybridFit`; what is returned makes shedders."""
+        return HybridFit(cls.name).fit(queries, history, **options)
 
     def check(self, query: ast.Query) -> None:
         """Refuse a query that no model is of: `ModelError`."""
@@ -205,6 +193,50 @@ class Hybrid(Baseline):
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
 
 
+@dataclass(frozen=True)
+class HybridFit:
+    """A strategy to evaluate: hybrid shedding with other options than usual.
+
+    Parameters
+    ----------
+    kind
+        ``"hybrid"``, ``"hyi"`` or ``"hys"``.
+    name
+        In the report; None: the kind.
+    fitted
+        Options of `fit_hybrid`, such as ``{"slices": 2}``.
+    options
+        Of the shedder, such as ``{"adapt": False}``.
+    """
+
+    kind: str = "hybrid"
+    name: str | None = None
+    fitted: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        as_choice("HybridFit", "kind", self.kind, tuple(_KINDS))
+        object.__setattr__(self, "name", self.name or self.kind)
+
+    def fit(self, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
+        """Fit a model for each query; what is returned makes shedders."""
+        models = tuple(fit_hybrid(query, history, **{**options, **self.fitted}).stored() for query in queries)
+        return Fitted(self.kind, models, dict(self.options))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Makes shedders of a kind with models."""
+
+    kind: str
+    models: tuple[Model, ...]
+    options: Mapping[str, Any]
+
+    def __call__(self, seed: int, /) -> Hybrid:
+        """Make a new one."""
+        return _KINDS[self.kind](self.models, seed, **self.options)
+
+
 class HybridInput(Hybrid):
     """Drops events only: *HyI*. See `Hybrid`."""
 
@@ -217,3 +249,6 @@ class HybridState(Hybrid):
 
     name = "hys"
     events = False
+
+
+_KINDS: Mapping[str, type[Hybrid]] = {kind.name: kind for kind in (Hybrid, HybridInput, HybridState)}
