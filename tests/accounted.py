@@ -11,6 +11,17 @@ import fastcep as fc
 from fastcep.engine.overload.observe import Observation
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+
+def is_told(query: ast.Query) -> bool:
+    """Whether all rows live as long as their window, and matches are told as they come."""
+    return (
+        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and not isinstance(query.pattern, ast.Periodic)
+        and query.select == "each" and query.consume == "zero" and query.limit is None
+        and not isinstance(query.window, ast.ExplicitWindow) and query.strategy == "skip_till_any"
+    )  # fmt: skip
 
 
 def times_of(query: ast.Query, events: Any) -> Any:

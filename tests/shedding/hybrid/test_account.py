@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import store_strategies
 import strategies
-from accounted import Definition, lists, times_of
+from accounted import Definition, is_told, lists, times_of
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
@@ -23,23 +23,12 @@ from fastcep.datasets import ds1
 from fastcep.engine.overload.observe import observe
 from fastcep.plan import INDEXES
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
 from fastcep.shedding.hybrid.account import Account, last_in_slices
 from fastcep.shedding.hybrid.fit import observed_piece
 
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
 FEATURES = {"a": ["a.V"], "b": ["a.V + b.V", "b.ID"]}
 EVENT_FEATURES = {"a": ["a.V"], "b": ["b.V"], "c": ["c.V", "c.ID"]}
-
-
-def is_told(query: ast.Query) -> bool:
-    """Whether all rows live as long as their window, and matches are told as they come."""
-    return (
-        not any(leaf.negated for leaf in leaves_of(query.pattern))
-        and not isinstance(query.pattern, ast.Periodic)
-        and query.select == "each" and query.consume == "zero" and query.limit is None
-        and not isinstance(query.window, ast.ExplicitWindow) and query.strategy == "skip_till_any"
-    )  # fmt: skip
 
 
 @given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 5))
