@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
-_LEAST, _MOST = 32, 1 << 13
+_LEAST, _MOST = 32, 1 << 15
 
 #: So many demands are remembered; a window seldom has more decisions.
 _PAST = 64
@@ -247,7 +247,7 @@ class Control:
         for detector, controller in self._judges:
             load.smoothed = self.monitor.smoothed(detector.statistic)
             reading = detector.read(load)
-            if controller.update(reading, saved) > self.demand:
+            if controller.update(reading, saved, self._by_window()) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
         return why, at_once
 
@@ -361,6 +361,8 @@ class Control:
         cost = self._decision_ns
         if self.shedder is not None and self.shedder.often:
             return cost * _NEAREST
+        if self._arrivals is None:  # nothing waits, so that it does not matter when the bound is held again
+            return cost / _OVERHEAD
         return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views
