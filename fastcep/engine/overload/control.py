@@ -45,6 +45,10 @@ _LEAST, _MOST = 32, 1 << 15
 #: So many demands are remembered; a window seldom has more decisions.
 _PAST = 64
 
+#: Latencies are smoothed over so many events (hybrid: 1,000 measurements), or all since the last decision, if these are
+#: more, and are remembered.
+_SMOOTHED, _REMEMBER = 1000, 1 << 13
+
 #: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
 #: so many times what one costs.
 _OVERHEAD = 0.02
@@ -96,7 +100,7 @@ class Control:
         self.clock, self.table, self.bound = clock, table, bound
         self.shedder = shedder
         self.demand = 0.0
-        self.monitor = LatencyMonitor(every=every, bound=bound)
+        self.monitor = LatencyMonitor(_REMEMBER, every, bound)
         self._judges = [(detector, Controller()) for detector in detectors]
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
@@ -245,7 +249,7 @@ class Control:
         load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
         saved = sum(query.weight * query.orders.saved for query in self.queries) / max(self._weights(), 1e-9)
         for detector, controller in self._judges:
-            load.smoothed = self.monitor.smoothed(detector.statistic)
+            load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._since))
             reading = detector.read(load)
             if controller.update(reading, saved, self._by_window()) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
