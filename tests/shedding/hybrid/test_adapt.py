@@ -34,7 +34,10 @@ def flow() -> Flow:
 
 
 def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tuple[fc.Engine, Any, Any]:
-    """One that counts, and drops what the flow says, but 2 % of it, or some of everything; and the chances."""
+    """One that drops what the flow says, but 2 % of it, or some of everything, and counts; and the chances.
+
+    Its windows are full of partial matches that were thinned out, as they are where a shedder begins to learn.
+    """
     live = made(q1(), shedder(q1(), 4), index="key")
     shedding = controlled(live).shedding
     tables = np.full((3, shedding.event_stride), binds), np.full((3, shedding.stride, 4), births)
@@ -43,13 +46,24 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
         chosen = Levels(flow().steps(PAPER), flow(), shape).choose(demand)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
     controlled(live).carry_out(Orders(binds=tables[0], births=tables[1], counts=True), 0)
+    live.process(BEFORE)
+    shedding.flows()
     return live, *tables
+
+
+BEFORE = ds1(events=2 * WINDOW, seed=30)
+
+
+def later(events: pa.Table) -> pa.Table:
+    """A stream that comes behind what an engine has had before."""
+    times = pa.array(events["ts"].to_numpy() + BEFORE["ts"][-1].as_py() + 10)
+    return events.set_column(events.column_names.index("ts"), "ts", times)
 
 
 def follow(adapted: Adapted, events: pa.Table, *run: Any) -> list[int]:
     """Learn of a stream slice by slice; at which events the flow has changed."""
     live, binds, cells = run or engine()
-    changed = []
+    events, changed = later(events), []
     for at in range(0, len(events), STEP):
         live.process(events.slice(at, STEP))
         if adapted.learn(controlled(live).shedding.flows(), STEP, WINDOW, binds, cells):
@@ -111,6 +125,7 @@ def test_forgetting() -> None:
     live, binds, cells = engine()
     events = ds1(events=8_000, seed=37)
     one, other = Adapted(flow()), Adapted(flow())
+    events = later(events)
     live.process(events.slice(0, STEP))
     counted = controlled(live).shedding.flows()
     assert not one.learn(counted, STEP, WINDOW, binds, cells)
@@ -127,7 +142,7 @@ def test_forgetting() -> None:
 def test_old_counts_fade() -> None:
     """Two slices of a window of four: what was counted before half of it counts half."""
     live, binds, cells = engine()
-    live.process(ds1(events=2 * STEP, seed=37))
+    live.process(later(ds1(events=2 * STEP, seed=37)))
     counted = controlled(live).shedding.flows()
     adapted = Adapted(flow())
     nothing = tuple(part[:0] for part in counted[:3]) + (0.0, np.zeros_like(counted[4]))
@@ -151,7 +166,7 @@ def test_state(c_values: tuple[int, int]) -> None:
     assert again.flow.steps(PAPER) == one.flow.steps(PAPER)
     live, binds, cells = run
     for at in range(6_000, 12_000, STEP):
-        live.process(events.slice(at, STEP))
+        live.process(later(events).slice(at, STEP))
         counted = controlled(live).shedding.flows()
         one.learn(counted, STEP, WINDOW, binds, cells)
         again.learn(counted, STEP, WINDOW, binds, cells)
@@ -162,7 +177,7 @@ def test_what_had_no_room_is_told() -> None:
     live, binds, cells = engine()
     shedding = controlled(live).shedding
     shedding.count_flows(4, 16)
-    live.process(ds1(events=STEP * 4, seed=37))
+    live.process(later(ds1(events=STEP * 4, seed=37)))
     counted = shedding.flows()
     adapted = Adapted(flow())
     adapted.learn(counted, STEP * 4, WINDOW, binds, cells)
