@@ -34,7 +34,7 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.wanted import of_events, of_matches
 from fastcep.shedding.options import as_count
 
-__all__ = ["fit_hybrid"]
+__all__ = ["fit_hybrid", "observed_piece"]
 
 #: Of how many partial matches and matches a record may be: 32 bytes each, and as many while it is accounted for.
 _RECORDS = 8_000_000
