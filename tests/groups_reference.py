@@ -1,10 +1,10 @@
 """In which order whole classes of events and partial matches are best dropped, exactly: by all records, not by a flow.
 
 What `Flow.steps` says of counts by class and slice is said here of every single partial match of a record, so that it
-takes seconds. Again and again what has the least contribution per consumption falls, both as they are after all drops so
-far: all events of a class for a variable, or all partial matches of a class, from a slice of their window on (from the
-first slice on: none is born). Where a partial match binds several events of one class to a repeated variable, it counts
-for each.
+takes seconds. Again and again what has the least contribution per consumption falls, both as they are after all drops
+so far: all events of a class for a variable, or all partial matches of a class, from a slice of their window on (from
+the first slice on: none is born). Where a partial match binds several events of one class to a repeated variable, it
+counts for each.
 """
 
 from __future__ import annotations
