@@ -123,11 +123,11 @@ cdef class Cascade:
                 self.thinned[self.target[i], s] += by * self.stored[i]
             for g in range(self.groups):
                 for s in range(self.slices):
-                    now = self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0
-                    change = max(change, fabs(now - self.born[g, s]))
-                    self.born[g, s] = now
+                    self.born[g, s] = (
+                        self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0)
                 for s in range(self.slices):
                     now = self._present(g, s) / self.population[g, s] if self.population[g, s] > 0 and s < self.cut[g] else 0.0
+                    change = max(change, fabs(now - self.alive[g, s]))
                     self.alive[g, s] = now
             if change < SETTLED:
                 return

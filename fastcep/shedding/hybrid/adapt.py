@@ -35,7 +35,7 @@ _FIELDS = {"target_class": (0, 8), "target": (8, 14), "event_class": (22, 8), "m
            "source_class": (42, 8), "source": (50, 13)}  # fmt: skip
 _SET = np.uint64(1 << 63)
 #: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
-_MUCH, _CHANCE = 0.1, 4.0
+_MUCH, _CHANCE = 0.2, 7.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
 #: What stands for more than so many is dropped for the most part.
