@@ -59,8 +59,8 @@ def expected(query: ast.Query, generator: Generator, setting: Setting) -> Hybrid
     own, of_events = features(query, generator.values), event_features(query, generator.values)
     pilot = len(observe(query, generator.draw(_PILOT, _SEED), index=setting.index).records[0].parents)
     table = generator.draw(int(min(_PILOT * max(1.0, _RECORDS / max(pilot, 1)), _MOST)), _SEED)
-    names = ({name: of.features for name, of in told.items()} for told in (own, of_events))
-    account = observed_piece(query, table, *names, _SLICES, setting.costs, setting.index)
+    names, of_event = ({name: of.features for name, of in told.items()} for told in (own, of_events))
+    account = observed_piece(query, table, names, of_event, _SLICES, setting.costs, setting.index)
     flow = count_flow(account, own, of_events)
     return HybridModel(query, own, of_events, flow, pa.table({}), setting.costs, {"generator": generator.name})
 
