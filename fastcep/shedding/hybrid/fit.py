@@ -39,6 +39,7 @@ __all__ = ["fit_hybrid", "observed_piece"]
 #: Of how many partial matches and matches a record may be: 32 bytes each, and as many while it is accounted for.
 _RECORDS = 8_000_000
 _PILOT = 5_000  # events by which it is found how many there are
+_SLICES = 64  # that the matcher has room for
 _FEATURES = 16  # that are recorded of one variable
 _WHO = "fit of 'hybrid'"
 
@@ -81,7 +82,8 @@ def fit_hybrid(
     ValidationError
         If an option is wrong, history has no events, or no partial match comes of it.
     """
-    as_count(_WHO, "slices", slices)
+    if as_count(_WHO, "slices", slices) > _SLICES:
+        raise ValidationError(f"{_WHO}: slices={slices}; expected at most {_SLICES}, such as 4")
     prices = cost_table_of(cost_table)
     own = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
     for name, more in (features or {}).items():
