@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fastcep.errors import FastcepError
+from fastcep.cli.common import Functions, Json, QueryFile, QueryName, exit_codes, load_functions
 
 __all__ = ["app", "main"]
 
@@ -24,59 +21,6 @@ datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_
 app.add_typer(datasets_app, name="datasets")
 cache_app = typer.Typer(help="Compiled kernels on disk.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
-
-QueryFile = Annotated[
-    Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
-]
-QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
-Functions = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
-
-
-@contextmanager
-def _exit_codes() -> Iterator[None]:
-    """Turn the user's errors into a red message and code 2, Ctrl-C into 130; bugs keep their traceback.
-
-    When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warning
-            yield
-    except (FastcepError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        from rich.console import Console
-        from rich.text import Text
-
-        from fastcep.cli.messages import in_options
-
-        Console(stderr=True, soft_wrap=True).print(Text(f"error: {in_options(error)}", style="red"))
-        raise typer.Exit(2) from None
-    except BrokenPipeError:
-        import os
-        import sys
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
-        raise typer.Exit(141) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-
-
-def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning without the line of the program that gave it."""
-    typer.echo(f"warning: {message}", err=True)
-
-
-def _load(functions: Path | None) -> None:
-    if functions is not None:
-        from fastcep.cli.functions import load_functions
-
-        load_functions(functions)
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -96,7 +40,7 @@ def _root(
 
 
 @app.command()
-@_exit_codes()
+@exit_codes()
 def run(
     file: QueryFile,
     source: Annotated[
@@ -143,7 +87,11 @@ def run(
         str | None, typer.Option(metavar="DURATION", help="The latency that events may have, such as 500us.")
     ] = None,
     shedder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Drops what is too much: ri, si, rs, ss, pm-bl, e-bl, bl.")
+        str | None,
+        typer.Option(metavar="NAME", help="Drops what is too much: hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl."),
+    ] = None,
+    model: Annotated[
+        list[Path] | None, typer.Option(metavar="FOLDER", help="Of fastcep fit, for the shedder; one for each query.")
     ] = None,
     detector: Annotated[
         str | None, typer.Option(metavar="NAME", help="Tells when it is: latency, queue, prediction, memory.")
@@ -175,7 +123,7 @@ def run(
     ] = None,
 ) -> None:
     """Run the queries of FILE.cep over files or standard input."""
-    _load(functions)
+    load_functions(functions)
     from fastcep.cli.durable.options import checkpoint_options
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.late import Lateness
@@ -198,13 +146,13 @@ def run(
         functions=functions,
         checkpoint=checkpoint_options(checkpoint, checkpoint_every),
         shedding=SheddingOptions(
-            latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index
+            latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index, tuple(model or ())
         ),
     )
 
 
 @app.command()
-@_exit_codes()
+@exit_codes()
 def explain(
     file: QueryFile,
     query: QueryName = None,
@@ -219,14 +167,14 @@ def explain(
     functions: Functions = None,
 ) -> None:
     """Tell how the engine answers the queries of FILE.cep."""
-    _load(functions)
+    load_functions(functions)
     from fastcep.cli.explain import explain as carry_out
 
     carry_out(file, name=query, format=form, output=output)
 
 
 @app.command()
-@_exit_codes()
+@exit_codes()
 def demo(
     json: Json = False,
     picture: Annotated[Path, typer.Option(metavar="PATH", help="Where the PNG goes.")] = Path("hot_paths.png"),
@@ -238,7 +186,7 @@ def demo(
 
 
 @app.command()
-@_exit_codes()
+@exit_codes()
 def evaluate(
     file: QueryFile,
     source: Annotated[
@@ -292,7 +240,7 @@ def evaluate(
     functions: Functions = None,
 ) -> None:
     """Judge shedders: run the queries with each of them, and compare with what there is to be found."""
-    _load(functions)
+    load_functions(functions)
     from fastcep.cli.evaluate import EvaluationOptions
     from fastcep.cli.evaluate import evaluate as carry_out
     from fastcep.cli.inputs import InputOptions
@@ -311,7 +259,52 @@ def evaluate(
 
 
 @app.command()
-@_exit_codes()
+@exit_codes()
+def fit(
+    file: QueryFile,
+    source: Annotated[
+        list[str],
+        typer.Option("--input", metavar="PATH|-", help="History: file, folder, pattern, - for standard input."),
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The model's folder; of several queries, a folder in it for each.")
+    ],
+    kind: Annotated[str, typer.Option(metavar="NAME", help="For which shedder: hybrid.")] = "hybrid",
+    slices: Annotated[int, typer.Option(metavar="N", help="Into how many the window is cut.")] = 4,
+    clusters: Annotated[
+        str, typer.Option(metavar="N|gap", help="Clusters of each state; gap: as many as there are.")
+    ] = "10",
+    cost_table: Annotated[
+        str, typer.Option(metavar="NAME|FILE", help="What operations cost: measured, paper, or of fastcep calibrate.")
+    ] = "measured",
+    index: Annotated[
+        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
+    ] = "full",
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of what is drawn.")] = 0,
+    json: Json = False,
+    format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
+    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    query: QueryName = None,
+    functions: Functions = None,
+) -> None:
+    """Fit models of shedders on history."""
+    load_functions(functions)
+    from fastcep.cli.fit import FitOptions
+    from fastcep.cli.fit import fit as carry_out
+    from fastcep.cli.inputs import InputOptions
+
+    carry_out(
+        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed),
+        inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+@exit_codes()
 def calibrate(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the cost table there, as JSON; it takes the file's name.")
@@ -326,7 +319,7 @@ def calibrate(
 
 
 @datasets_app.command("list")
-@_exit_codes()
+@exit_codes()
 def datasets_list() -> None:
     """Name the data sets."""
     from fastcep.cli.datasets import list_all
@@ -335,7 +328,7 @@ def datasets_list() -> None:
 
 
 @datasets_app.command("show")
-@_exit_codes()
+@exit_codes()
 def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """Print what a data set holds, where it comes from and its terms."""
     from fastcep.cli.datasets import show
@@ -344,7 +337,7 @@ def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
 
 
 @datasets_app.command("make")
-@_exit_codes()
+@exit_codes()
 def datasets_make(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     output: Annotated[Path, typer.Option(metavar="PATH", help="The CSV or Parquet file to write.")],
@@ -359,7 +352,7 @@ def datasets_make(
 
 
 @cache_app.command("info")
-@_exit_codes()
+@exit_codes()
 def cache_info(json: Json = False) -> None:
     """Show the folder of compiled kernels: how many, how large, compiled by what."""
     from fastcep.cli.cache import info
@@ -368,7 +361,7 @@ def cache_info(json: Json = False) -> None:
 
 
 @cache_app.command("clear")
-@_exit_codes()
+@exit_codes()
 def cache_clear() -> None:
     """Remove all compiled kernels; they are made again when they are needed."""
     from fastcep.cli.cache import clear

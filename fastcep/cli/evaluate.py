@@ -10,19 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
-from fastcep.errors import DataError, OrderError, ValidationError
+from fastcep.cli.whole import read_whole
+from fastcep.errors import OrderError, ValidationError
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
 
 if TYPE_CHECKING:
     from fastcep.engine.runner import Runner
-    from fastcep.events import Schema
 
 __all__ = ["EvaluationOptions", "evaluate"]
 
@@ -107,8 +105,8 @@ def evaluate(
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
-    events = _read(inputs, sources, schema)
-    history = _read(inputs, options.history, schema) if options.history else None
+    events = read_whole(inputs, sources, schema, "an evaluation")
+    history = read_whole(inputs, options.history, schema, "a fit") if options.history else None
     with _progress() as progress, _runner(jobs, functions) as runner, _by_options():
         report = carry_out(
             queries, events,
@@ -151,30 +149,6 @@ def _number(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
-
-
-def _read(inputs: InputOptions, sources: Sequence[str], schema: Schema) -> pa.Table:
-    """Read all events into memory; the first row that cannot be taken is an error."""
-    with inputs.open(sources, schema, _CHUNK) as source:
-        batches = list(source)
-    if not batches:
-        raise ValidationError(f"--input {', '.join(sources)}: found no events; an evaluation needs some")
-    return _joined(batches, schema)
-
-
-def _joined(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.Table:
-    """One table; of files whose columns are not the same those that the schema reads, wherever they stand."""
-    if not schema.header or all(batch.schema.equals(batches[0].schema) for batch in batches):
-        return pa.Table.from_batches(batches)
-    read = {schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns)}
-    tables = [
-        pa.Table.from_batches([batch]).select([name for name in batch.schema.names if name in read])
-        for batch in batches
-    ]  # fmt: skip
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(f"--input: files whose columns do not go together: {error}; evaluate them one by one") from None
 
 
 @contextmanager

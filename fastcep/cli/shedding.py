@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.shedding import by_name, detector_by_name
+from fastcep.shedding.names import SHEDDERS
 
 __all__ = ["SheddingOptions"]
 
@@ -32,6 +34,8 @@ class SheddingOptions:
         ``raise`` or ``shed``.
     index
         By which equalities rows are found.
+    models
+        Folders of models for the shedder.
     """
 
     latency_bound: str | None = None
@@ -42,6 +46,7 @@ class SheddingOptions:
     cost_table: str = "measured"
     on_memory_limit: str = "raise"
     index: str = "full"
+    models: tuple[Path, ...] = ()
 
     def engine(self) -> dict[str, Any]:
         """The options of the engine.
@@ -53,9 +58,16 @@ class SheddingOptions:
         """
         if self.shedder is None and self.seed is not None:
             raise ValidationError("--seed is what a shedder draws by; give --shedder NAME")
+        if self.models and not self._learns():
+            raise ValidationError("--model is for a shedder that learns; give --shedder hybrid, hyi or hys")
+        if not self.models and self._learns():
+            raise ValidationError(
+                f"--shedder {self.shedder} needs a model; make one with fastcep fit, and give --model FOLDER"
+            )
+        more = {"model": list(self.models)} if self.models else {}
         return {
             "latency_bound": self.latency_bound,
-            "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0),
+            "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0, **more),
             "detector": None if self.detector is None else detector_by_name(self.detector),
             "clock": self.clock,
             "cost_table": self.cost_table if self.cost_table in ("measured", "paper") else Path(self.cost_table),
@@ -63,10 +75,15 @@ class SheddingOptions:
             "index": self.index,
         }
 
+    def _learns(self) -> bool:
+        kind = SHEDDERS.get(self.shedder or "")
+        return kind is not None and "model" in inspect.signature(kind).parameters
+
     def settings(self) -> dict[str, Any]:
         """What a run that goes on has to have as the run before, as the options are written."""
         return {
             "--latency-bound": self.latency_bound, "--shedder": self.shedder, "--detector": self.detector,
             "--seed": self.seed, "--clock": self.clock, "--cost-table": self.cost_table,
             "--on-memory-limit": self.on_memory_limit, "--index": self.index,
+            "--model": [str(model) for model in self.models] or None,
         }  # fmt: skip

@@ -40,10 +40,14 @@ Floats = npt.NDArray[np.float64]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
-_LEAST, _MOST = 32, 1 << 13
+_LEAST, _MOST = 32, 1 << 15
 
 #: So many demands are remembered; a window seldom has more decisions.
 _PAST = 64
+
+#: Latencies are smoothed over so many events (hybrid: 1,000 measurements), or all since the last decision, if these are
+#: more, and are remembered.
+_SMOOTHED, _REMEMBER = 1000, 1 << 13
 
 #: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
 #: so many times what one costs.
@@ -96,7 +100,7 @@ class Control:
         self.clock, self.table, self.bound = clock, table, bound
         self.shedder = shedder
         self.demand = 0.0
-        self.monitor = LatencyMonitor(every=every, bound=bound)
+        self.monitor = LatencyMonitor(_REMEMBER, every, bound)
         self._judges = [(detector, Controller()) for detector in detectors]
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
@@ -245,9 +249,9 @@ class Control:
         load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
         saved = sum(query.weight * query.orders.saved for query in self.queries) / max(self._weights(), 1e-9)
         for detector, controller in self._judges:
-            load.smoothed = self.monitor.smoothed(detector.statistic)
+            load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._since))
             reading = detector.read(load)
-            if controller.update(reading, saved) > self.demand:
+            if controller.update(reading, saved, self._by_window()) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
         return why, at_once
 
@@ -361,6 +365,8 @@ class Control:
         cost = self._decision_ns
         if self.shedder is not None and self.shedder.often:
             return cost * _NEAREST
+        if self._arrivals is None:  # nothing waits, so that it does not matter when the bound is held again
+            return cost / _OVERHEAD
         return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views

@@ -21,9 +21,11 @@ from fastcep.engine.overload.protocols import Reading
 
 __all__ = ["Controller"]
 
-#: Share of the excess that is added to the pressure at every decision. A window has eight decisions, and what is
-#: decided shows after a window at the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2.
+#: Share of the excess that is added to the pressure in an eighth of a window. What is decided shows after a window at
+#: the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Where
+#: decisions are rarer, each adds as much more, up to a share that is stable without a delay.
 _INTEGRAL = 0.06
+_EIGHTHS, _LARGEST = 8.0, 0.7
 
 #: Pressure per excess of a queue's length.
 _PROPORTIONAL = 0.7
@@ -51,8 +53,8 @@ class Controller:
         self.demand = 0.0
         self._integral = 0.0
 
-    def update(self, reading: Reading, saved: float = 0.0) -> float:
-        """Take a reading; return the demand until the next one.
+    def update(self, reading: Reading, saved: float = 0.0, by_window: float = _EIGHTHS) -> float:
+        """Take a reading; return the demand until the next one. A window has ``by_window`` decisions.
 
         ``saved`` is the share of the work that was saved meanwhile, if it was more than demanded. What the latency, or
         the utilisation, would have been with the demand alone follows from it: that decides whether the demand is still
@@ -65,7 +67,8 @@ class Controller:
         by = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
         if reading.utilisation is None:
             excess = (1 + reading.excess) * by - 1
-            pressure = self._integrate(_INTEGRAL * max(-1.0, min(excess, _MOST)))
+            gain = min(_LARGEST, _INTEGRAL * max(1.0, _EIGHTHS / max(by_window, 1e-3)))
+            pressure = self._integrate(gain * max(-1.0, min(excess, _MOST)))
         else:
             pressure = self._of_queue(reading.excess, reading.utilisation * by)
         self.demand = 1.0 - exp(-pressure)

@@ -108,8 +108,8 @@ class LatencyMonitor:
         """How many values were recorded of each kind."""
         return self._series["processing"].count
 
-    def smoothed(self, statistic: str = "mean", kind: str = "processing") -> float:
-        """A statistic over the last values, as many as the window has.
+    def smoothed(self, statistic: str = "mean", kind: str = "processing", last: int | None = None) -> float:
+        """A statistic over the last values.
 
         Parameters
         ----------
@@ -117,6 +117,8 @@ class LatencyMonitor:
             ``"mean"``, ``"p95"`` or ``"p99"``: the smallest value that so many percent do not exceed.
         kind
             ``"processing"`` or ``"event"``.
+        last
+            Over how many; None, and at most: as many as the window has.
 
         Returns
         -------
@@ -125,7 +127,8 @@ class LatencyMonitor:
         """
         if statistic not in STATISTICS:
             raise ValidationError(f"statistic={statistic!r}: expected {', '.join(map(repr, STATISTICS))}")
-        values = self._of(kind).window()
+        own = self._of(kind)
+        values = own.window() if last is None or last >= self._window else own.last(last)
         share = STATISTICS[statistic]
         if not len(values):
             return 0.0

@@ -103,7 +103,8 @@ def fit_hybrid(
     values = [_named(found.values, name, "partial match") for name, found in matches.items()]
     values += [_named(found.values, name, "event") for name, found in events.items()]
     return HybridModel(
-        query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values), prices,
+        query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values),
+        tuple(account.members[state.member] for state in account.record.plan.states), prices,
         {"slices": slices, "index": index, **options},
     )  # fmt: skip
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from xxhash import xxh64_hexdigest
 
 from fastcep.engine.overload.costs import CostTable
@@ -19,6 +22,8 @@ from fastcep.shedding.hybrid.stored import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
 
 __all__ = ["HybridModel"]
+
+Floats = npt.NDArray[np.float64]
 
 _MATCHES, _EVENTS = "partial matches ", "events "
 _SIZES = ("events", "states", "stride", "members", "event_stride", "slices")
@@ -39,6 +44,8 @@ class HybridModel:
         How partial matches come of each other.
     values
         What classes are worth, for people: a row per variable and class.
+    variables
+        By state the variable that its partial matches have bound last.
     prices
         What operations cost.
     parameters
@@ -50,8 +57,23 @@ class HybridModel:
     event_classes: Mapping[str, Classes | Tree]
     flow: Flow
     values: pa.Table
+    variables: tuple[str, ...]
     prices: CostTable
     parameters: Mapping[str, Any]
+
+    @cached_property
+    def more(self) -> Floats:
+        """How much more than its mean counts of a group's contribution, by the percentile: float64[groups, slices]."""
+        flow = self.flow
+        found = np.ones((flow.states, flow.stride, flow.slices))
+        rows = self.values.filter(pc.equal(self.values["of"], pa.scalar("partial match"))).to_pylist()
+        for state, variable in enumerate(self.variables):
+            for row in rows:
+                if row["variable"] == variable:
+                    typical, mean = np.array(row["contribution"]), np.array(row["mean_contribution"])
+                    some = (mean > 0) & (typical > 0)  # few of a class may contribute, and yet it is worth something
+                    found[state, row["class"]] = np.where(some, typical / np.where(some, mean, 1), 1.0)
+        return found.reshape(-1, flow.slices)
 
     @property
     def hash(self) -> str:
@@ -73,6 +95,7 @@ class HybridModel:
         parts["asked"] = pa.table({"events": flow.asked})
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.prices.nanoseconds, "cost_table": self.prices.name}
+        numbers["variables"] = list(self.variables)
         return Model("hybrid", self.query, dict(self.parameters), numbers, parts)
 
     @classmethod
@@ -95,7 +118,8 @@ class HybridModel:
             )  # fmt: skip
             prices = CostTable(numbers["cost_table"], **numbers["prices"])
             found = cls(
-                model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"], prices,
+                model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
+                tuple(numbers["variables"]), prices,
                 model.parameters,
             )  # fmt: skip
             found._check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adapt import Adapted
+from fastcep.shedding.hybrid.covering import Covering
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.levels import Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
@@ -24,6 +25,9 @@ __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
 #: A share of the work by which less must be saved to count.
 _EASED = 0.1
+
+#: A share of the matches that is as good as all.
+_ALL = 1 - 1e-6
 
 Given = Model | str | PathLike[str]
 
@@ -63,6 +67,9 @@ class Hybrid(Baseline):
         What `fastcep.fit` has made, or the folder in which it was saved; of several queries, several.
     seed
         Of what is drawn.
+    selection
+        How it is chosen what to drop: by the order of `Levels`, or by the paper's covering knapsack, solved by dynamic
+        programming (``"knapsack"``) or greedily.
     adapt
         Whether the model is kept up with the stream while load is shed.
     explore
@@ -82,9 +89,16 @@ class Hybrid(Baseline):
     rows: ClassVar[bool] = True
 
     def __init__(
-        self, model: Given | Sequence[Given], seed: int = 0, *, adapt: bool = True, explore: float = 0.02
+        self,
+        model: Given | Sequence[Given],
+        seed: int = 0,
+        *,
+        selection: Literal["order", "knapsack", "greedy"] = "order",
+        adapt: bool = True,
+        explore: float = 0.02,
     ) -> None:
         super().__init__(seed)
+        self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         given = [model] if isinstance(model, Model | str | PathLike) else list(model)
         self._given = [item if isinstance(item, Model) else load_model(item) for item in given]
@@ -92,7 +106,7 @@ class Hybrid(Baseline):
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
         self.slices = max(item.flow.slices for item in self._models.values())
-        self._levels: dict[str, Levels] = {}
+        self._levels: dict[str, Levels | Covering] = {}
         self._courses: dict[str, Course] = {}
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
 
@@ -132,8 +146,8 @@ class Hybrid(Baseline):
         levels = self._levels_of(name, view)
         chosen, let = levels.choose(demand), 1 - self._explore
         orders = Orders(
-            binds=let * chosen.binds, births=let * chosen.cells, steady=True, kept=chosen.kept, saved=chosen.saved,
-            counts=self._adapt,
+            binds=let * chosen.binds, births=let * chosen.cells, steady=True, kept=chosen.kept,
+            saved=chosen.saved if chosen.kept >= _ALL else 0.0, counts=self._adapt,
         )  # fmt: skip
         if chosen.cells.any() and chosen.saved > course.saved:
             orders.drops = orders.births
@@ -157,12 +171,16 @@ class Hybrid(Baseline):
                 del self._levels[name]
                 course.saved = 0.0
 
-    def _levels_of(self, name: str, view: View) -> Levels:
+    def _levels_of(self, name: str, view: View) -> Levels | Covering:
         if name not in self._levels:
             model, plan = self._models[name], view.plan
             shape = Shape(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
             flow = self._learned[name].flow
-            self._levels[name] = Levels(flow.steps(model.prices, self.events, self.rows), flow, shape)
+            if self._selection == "order":
+                self._levels[name] = Levels(flow.steps(model.prices, self.events, self.rows), flow, shape)
+            else:
+                exact = self._selection == "knapsack"
+                self._levels[name] = Covering(flow, model.prices, shape, self.events, self.rows, exact, model.more)
         return self._levels[name]
 
     def metrics(self) -> dict[str, Any]:
@@ -175,7 +193,8 @@ class Hybrid(Baseline):
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
         models = {name: model.hash for name, model in self._models.items()}
-        return super().spec() | {"models": models, "adapt": self._adapt, "explore": self._explore}
+        options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
+        return super().spec() | {"models": models, **options}
 
     def state(self) -> dict[str, Any]:
         """What it has learned, and how much it saves of each query's work."""

@@ -1,0 +1,68 @@
+"""What the commands share: options that several have, and how errors end."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fastcep.errors import FastcepError
+
+__all__ = ["Functions", "Json", "QueryFile", "QueryName", "exit_codes", "load_functions"]
+
+QueryFile = Annotated[
+    Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
+]
+QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
+Functions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn the user's errors into a red message and code 2, Ctrl-C into 130; bugs keep their traceback.
+
+    When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warning
+            yield
+    except (FastcepError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        from rich.console import Console
+        from rich.text import Text
+
+        from fastcep.cli.messages import in_options
+
+        Console(stderr=True, soft_wrap=True).print(Text(f"error: {in_options(error)}", style="red"))
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        import os
+        import sys
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
+        raise typer.Exit(141) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning without the line of the program that gave it."""
+    typer.echo(f"warning: {message}", err=True)
+
+
+def load_functions(functions: Path | None) -> None:
+    """Load the user's functions, if a command has some."""
+    if functions is not None:
+        from fastcep.cli.functions import load_functions as carry_out
+
+        carry_out(functions)

@@ -1,0 +1,121 @@
+"""``fastcep fit``: models of shedders, fitted on history."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from fastcep.cli.inputs import InputOptions
+from fastcep.cli.run import load
+from fastcep.cli.whole import read_whole
+from fastcep.errors import OrderError, ValidationError
+from fastcep.shedding.fit import fit as carry_out
+from fastcep.shedding.model import Model
+
+__all__ = ["FitOptions", "fit"]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How models are fitted, see `fastcep.fit`; ``clusters`` is a number or ``gap``."""
+
+    kind: str = "hybrid"
+    slices: int = 4
+    clusters: str = "10"
+    cost_table: str = "measured"
+    index: str = "full"
+    seed: int = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of `fastcep.fit`."""
+        known = self.cost_table in ("measured", "paper")
+        return {
+            "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
+            "cost_table": self.cost_table if known else Path(self.cost_table), "seed": self.seed,
+        }  # fmt: skip
+
+
+def fit(
+    file: Path,
+    sources: Sequence[str],
+    output: Path,
+    options: FitOptions,
+    *,
+    inputs: InputOptions | None = None,
+    name: str | None = None,
+    json: bool = False,
+) -> None:
+    """Fit a model for each query of a file, and keep it.
+
+    Parameters
+    ----------
+    file
+        The ``.cep`` file.
+    sources
+        Paths of history, one after the other; ``-`` is standard input.
+    output
+        The folder of the model; of several queries, a folder with the query's name in it for each.
+    options
+        How it is fitted.
+    inputs
+        How events are read.
+    name
+        The only query, or None for all.
+    json
+        Print one JSON object instead of a table.
+
+    Raises
+    ------
+    FastcepError
+        If the query, the events or an option are wrong. Nothing is written then.
+    """
+    schema, queries = load(file, name)
+    arguments = options.arguments()
+    events = read_whole(inputs or InputOptions(), sources, schema, "a fit")
+    began = time.perf_counter()
+    try:
+        models = [carry_out(query, events, **arguments) for query in queries]
+    except OrderError as error:
+        raise ValidationError(f"{error.what}; sort the input with --sort") from None
+    seconds = time.perf_counter() - began
+    folders = [output if len(models) == 1 else output / model.query.name for model in models]
+    if len(models) > 1:
+        output.mkdir(parents=True, exist_ok=True)
+    for model, folder in zip(models, folders, strict=True):
+        model.save(folder)
+    if json:
+        told = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
+        print(json_module.dumps({"events": len(events), "seconds": round(seconds, 3), "models": told}))
+        return
+    for model, folder in zip(models, folders, strict=True):
+        Console().print(_classes(model))
+        print(f"{model.query.name}: fitted on {len(events):,} events, written to {folder}")
+
+
+def _clusters(text: str) -> int | Literal["gap"]:
+    if text == "gap":
+        return "gap"
+    if not text.isdigit() or int(text) < 1:
+        raise ValidationError(f"--clusters {text}: expected a whole number from 1 on, or gap")
+    return int(text)
+
+
+def _classes(model: Model) -> Table:
+    """How many classes of what there are, and what the least and the most of them are worth."""
+    table = Table("variable", "of", title=f"Classes of {model.query.name}")
+    for column in ("classes", "members", "matches of a member"):
+        table.add_column(column, justify="right")
+    rows = [row for row in model.parts["values"].to_pylist() if row["members"]]
+    for variable, of in dict.fromkeys((row["variable"], row["of"]) for row in rows):
+        own = [row for row in rows if (row["variable"], row["of"]) == (variable, of)]
+        worth = sorted(sum(row["mean_contribution"]) for row in own)
+        members = sum(row["members"] for row in own)
+        table.add_row(variable, of, str(len(own)), f"{members:,}", f"{worth[0]:.3g} to {worth[-1]:.3g}")
+    return table

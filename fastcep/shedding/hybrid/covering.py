@@ -1,0 +1,96 @@
+"""What to drop by the covering knapsack of the paper (hybrid, section IV-B).
+
+An item is a cell: partial matches of a state and class, in a slice of their window. Its value is the contribution that
+is lost with them, its weight their consumption; both are what is expected of the state without shedding. Chosen is what
+loses least and has at least the demanded share of all weights. An event is dropped for a variable where all that it
+could become is chosen.
+
+The weights of a partial match and of those that come of it overlap, so that less is saved than is covered; the control
+asks for more then. `Levels`, which knows what comes of what, loses less for the same latency.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep._core.knapsack import Knapsack, greedy
+from fastcep.engine.overload.costs import CostTable
+from fastcep.shedding.hybrid.flow import Flow
+from fastcep.shedding.hybrid.levels import Chosen, Shape
+
+__all__ = ["Covering"]
+
+Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.bool_]
+
+_STEPS = 1000
+
+
+class Covering:
+    """Of one query.
+
+    Parameters
+    ----------
+    flow
+        How partial matches come of each other.
+    prices
+        What operations cost.
+    shape
+        Of the query's tables.
+    events, rows
+        Whether events, and partial matches, may be dropped.
+    exact
+        By dynamic programming; else what has least contribution per consumption first.
+    more
+        float64[groups, slices]: by how much what counts of a cell's contribution is more than its mean.
+    """
+
+    def __init__(
+        self, flow: Flow, prices: CostTable, shape: Shape, events: bool, rows: bool, exact: bool, more: Floats
+    ) -> None:
+        self._flow, self._prices, self._shape = flow, prices, shape
+        self._events, self._rows, self._exact = events, rows, exact
+        lost, spent, _, _ = flow.cascade(prices).weights()  # from each slice on: what is still to come of who is there
+        self._cells = np.argwhere(spent > 0)
+        self._values = (lost * more)[tuple(self._cells.T)]
+        self._weights = spent[tuple(self._cells.T)]
+        self._knapsack = Knapsack(max(len(self._cells), 1), _STEPS)
+
+    def choose(self, demand: float) -> Chosen:
+        """What is dropped to cover a share of the weights."""
+        flow, shape = self._flow, self._shape
+        need = demand * float(self._weights.sum())
+        solve = self._knapsack.cover if self._exact else greedy
+        falls = np.zeros((flow.states * flow.stride, flow.slices), bool)
+        if len(self._cells):
+            chosen = np.asarray(solve(self._values, self._weights, need)) > 0
+            falls[tuple(self._cells[chosen].T)] = True
+        withheld = self._withheld(falls) if self._events else np.zeros(flow.members * flow.event_stride, bool)
+        kept, saved = self._left(falls, withheld)
+        binds = np.zeros((shape.members, shape.event_classes))
+        binds[:, : flow.event_stride] = withheld.reshape(flow.members, -1)
+        cells = np.zeros((shape.states, shape.classes, shape.slices))
+        if self._rows:
+            cells[:, : flow.stride] = falls.reshape(flow.states, flow.stride, -1)
+        return Chosen(binds, cells, kept, saved)
+
+    def _withheld(self, falls: Bits) -> Bits:
+        """The kinds of events all of whose children fall, and are no matches."""
+        child = {name: self._flow.children.column(name).to_numpy() for name in ("slice", "kind", "target", "matched")}
+        lives = ~falls[child["target"], child["slice"]] | (child["matched"] > 0)
+        size = self._flow.members * self._flow.event_stride
+        some = np.bincount(child["kind"], minlength=size) > 0
+        return np.asarray(some & (np.bincount(child["kind"], lives, size) == 0), bool)
+
+    def _left(self, falls: Bits, withheld: Bits) -> tuple[float, float]:
+        """The shares of the matches that are left and of the work that is saved."""
+        cascade = self._flow.cascade(self._prices)
+        fixed = self._flow.events * self._prices.event + float(self._flow.asked.sum()) * self._prices.relevant
+        cost, found = cascade.cost + fixed, cascade.found
+        for kind in np.flatnonzero(withheld).tolist():
+            cascade.drop(True, kind)
+        if self._rows:
+            for group in np.flatnonzero(falls.any(axis=1)).tolist():
+                cascade.drop(False, group, int(np.argmax(falls[group])))
+        return cascade.found / max(found, 1e-9), 1 - (cascade.cost + fixed) / max(cost, 1e-9)
