@@ -61,8 +61,9 @@ def expected(query: ast.Query, generator: Generator, setting: Setting) -> Hybrid
     table = generator.draw(int(min(_PILOT * max(1.0, _RECORDS / max(pilot, 1)), _MOST)), _SEED)
     names, of_event = ({name: of.features for name, of in told.items()} for told in (own, of_events))
     account = observed_piece(query, table, names, of_event, _SLICES, setting.costs, setting.index)
-    flow = count_flow(account, own, of_events)
-    return HybridModel(query, own, of_events, flow, pa.table({}), setting.costs, {"generator": generator.name})
+    flow, variables = count_flow(account, own, of_events), account.variables
+    none = pa.table({})  # what people want to know
+    return HybridModel(query, own, of_events, flow, none, variables, setting.costs, {"generator": generator.name})
 
 
 class Informed(Knows):

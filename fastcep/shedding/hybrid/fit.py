@@ -104,8 +104,7 @@ def fit_hybrid(
     values += [_named(found.values, name, "event") for name, found in events.items()]
     return HybridModel(
         query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values),
-        tuple(account.members[state.member] for state in account.record.plan.states), prices,
-        {"slices": slices, "index": index, **options},
+        account.variables, prices, {"slices": slices, "index": index, **options},
     )  # fmt: skip
 
 
