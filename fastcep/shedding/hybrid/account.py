@@ -144,6 +144,11 @@ class Account:
         states = enumerate(self.record.plan.states)
         return [number for number, state in states if self.members[state.member] == name and state.features]
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """By state the variable that its partial matches have bound last."""
+        return tuple(self.members[state.member] for state in self.record.plan.states)
+
     def events_of(self, name: str) -> pa.Table:
         """The events that were tried for a variable: the same, of all that they have led to, in one slice."""
         member = self.members.index(name)

@@ -34,11 +34,12 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.wanted import of_events, of_matches
 from fastcep.shedding.options import as_choice, as_count
 
-__all__ = ["fit_hybrid"]
+__all__ = ["fit_hybrid", "observed_piece"]
 
 #: Of how many partial matches and matches a record may be: 32 bytes each, and as many while it is accounted for.
 _RECORDS = 8_000_000
 _PILOT = 5_000  # events by which it is found how many there are
+_SLICES = 64  # that the matcher has room for
 _FEATURES = 16  # that are recorded of one variable
 _WHO = "fit of 'hybrid'"
 
@@ -84,7 +85,8 @@ def fit_hybrid(
     ValidationError
         If an option is wrong, history has no events, or no partial match comes of it.
     """
-    as_count(_WHO, "slices", slices)
+    if as_count(_WHO, "slices", slices) > _SLICES:
+        raise ValidationError(f"{_WHO}: slices={slices}; expected at most {_SLICES}, such as 4")
     prices = cost_table_of(cost_table)
     own = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
     for name, more in (features or {}).items():
@@ -106,8 +108,7 @@ def fit_hybrid(
     values += [_named(found.values, name, "event") for name, found in events.items()]
     return HybridModel(
         query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values),
-        tuple(account.members[state.member] for state in account.record.plan.states), prices,
-        {"slices": slices, "index": index, "consumption": consumption, **options},
+        account.variables, prices, {"slices": slices, "index": index, "consumption": consumption, **options},
     )  # fmt: skip
 
 
