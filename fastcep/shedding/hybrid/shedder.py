@@ -95,7 +95,7 @@ class Hybrid(Baseline):
         *,
         selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
-        explore: float = 0.02,
+        explore: float = 0.01,
     ) -> None:
         super().__init__(seed)
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
