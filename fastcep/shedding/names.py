@@ -79,5 +79,6 @@ def _make(what: str, kinds: Mapping[str, type[T]], spelling: str, options: Mappi
             raise ValidationError(f"{what} {spelling!r} has no option {option!r}{suggestion(option, parameters)}")
     missing = [name for name, of in parameters.items() if of.default is of.empty and name not in options]
     if missing:
-        raise ValidationError(f"{what} {spelling!r} needs {' and '.join(missing)}")
+        fits = "; fit a model with fastcep.fit(), and give it or its folder" if "model" in missing else ""
+        raise ValidationError(f"{what} {spelling!r} needs {' and '.join(missing)}{fits}")
     return kind(**options)

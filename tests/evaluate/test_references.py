@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +159,7 @@ def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None
 def test_informed_never_sees_the_events(events: pa.Table) -> None:
     """What it knows is the same for another stream of the same generator."""
     made = [Informed().knowing((query(),), _stream(ds1(EVENTS, seed)), _setting()) for seed in (1, 2)]
-    assert pickle.dumps(made[0].expected[0].steps) == pickle.dumps(made[1].expected[0].steps)
+    assert made[0].models[0].parts == made[1].models[0].parts and made[0].models[0].parts["children"].num_rows > 100
 
 
 def _stream(table: pa.Table) -> Any:

@@ -12,6 +12,7 @@ import pytest
 import store_strategies
 import strategies
 from accounted import Definition, is_told, times_of
+from groups_reference import drops
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from moving import quiet
@@ -24,7 +25,6 @@ from fastcep.datasets import ds1
 from fastcep.engine.overload.observe import Observation, observe
 from fastcep.engine.overload.protocols import Classes
 from fastcep.evaluate.features import Values, event_features, features
-from fastcep.evaluate.groups import drops
 from fastcep.plan import INDEXES
 from fastcep.shedding.hybrid.account import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow, total

@@ -1,16 +1,18 @@
-"""Contribution and consumption of classes are the expectations of the generator."""
+"""The exact order of drops: its contributions are what the generator lets expect; a flow gives about the same order."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from groups_reference import Groups, drops
 from shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.engine.overload.observe import Observation, observe
 from fastcep.evaluate.features import Values, event_features, features
-from fastcep.evaluate.groups import _Groups, drops
+from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.flow import count_flow
 
 PAPER = fc.CostTable.named("paper")
 VALUES = {"V": Values(1, 10)}
@@ -31,7 +33,7 @@ def test_contribution_of_q1(observed: tuple[Observation, np.ndarray]) -> None:
 
     A partial match of A alone with V = v: as pairs come of it that lead to some. All arrivals are Poisson, nearly.
     """
-    groups = _Groups(*observed, SLICES, PAPER)
+    groups = Groups(*observed, SLICES, PAPER)
     lost, *_ = groups.weigh()
     each = (WINDOW / GAP / 4 / 10 / 10) ** 2 / 2  # B and C of given ID and V, one after the other in a window
     starts = EVENTS / 4 / 10  # A with one V
@@ -47,7 +49,7 @@ def test_contribution_of_q1(observed: tuple[Observation, np.ndarray]) -> None:
 
 
 def test_what_nothing_is_dropped_of_costs_what_the_engine_counts(observed: tuple[Observation, np.ndarray]) -> None:
-    groups = _Groups(*observed, SLICES, PAPER)
+    groups = Groups(*observed, SLICES, PAPER)
     _, _, _, _, cost, matches = groups.weigh()
     engine = fc.Engine(query(), index="key", store="rows")
     found = engine.process(ds1(events=EVENTS, seed=11))
@@ -74,3 +76,19 @@ def test_windows_of_events() -> None:
     (record,) = observe(own, table, index="key", classes=features(own, VALUES)).records
     steps = drops(record, table["ts"].to_numpy() * 1000, SLICES, PAPER)
     assert steps[0].kept == 1 and steps[-1].kept == 0
+
+
+@pytest.mark.parametrize("slices", [1, 4])
+def test_a_flow_gives_about_the_same_order(observed: tuple[Observation, np.ndarray], slices: int) -> None:
+    """At any share of the work that is saved, about as many matches are left."""
+    record, times = observed
+    own, of_events = features(query(), VALUES), event_features(query(), VALUES)
+    names = ({name: of.features for name, of in told.items()} for told in (own, of_events))
+    steps = count_flow(Account(record, times, slices, PAPER, *names), own, of_events).steps(PAPER)
+    exact = drops(record, times, slices, PAPER)
+    saved = np.linspace(0.05, 0.95, 19)
+    left, expected = (
+        np.interp(saved, [0.0, *(step.saved for step in order)], [1.0, *(step.kept for step in order)])
+        for order in (steps, exact)
+    )
+    assert np.abs(left - expected).max() < 0.06 and (left - expected).min() > -0.02

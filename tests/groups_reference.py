@@ -1,20 +1,13 @@
-"""In which order whole classes of events and partial matches are best dropped, by what a record says of each class.
+"""In which order whole classes of events and partial matches are best dropped, exactly: by all records, not by a flow.
 
-As `Foresight` does for single ones: again and again what has the least contribution per consumption falls, both as
-they are after all drops so far. But what falls is a *group*: all events of a class for a variable, or all partial
-matches of a class, from a slice of their window on (from the first slice on: none is born). A group's contribution
-is the number of matches that go with it, its consumption what it costs, all that comes of it included; both are
-counted over a record of a long stream, so that they are expectations: of what is to come, given the class and the
-age (hybrid, section III-B). Where a partial match binds several events of one class to a repeated variable, it
+What `Flow.steps` says of counts by class and slice is said here of every single partial match of a record, so that it
+takes seconds. Again and again what has the least contribution per consumption falls, both as they are after all drops
+so far: all events of a class for a variable, or all partial matches of a class, from a slice of their window on (from
+the first slice on: none is born). Where a partial match binds several events of one class to a repeated variable, it
 counts for each.
-
-What comes out is a list of steps with the share of the cost that is saved, and of the matches that are left, after
-each.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +16,9 @@ from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 from fastcep.evaluate.hindsight import first_behind
 from fastcep.query import ast
+from fastcep.shedding.hybrid.flow import Step
 
-__all__ = ["Step", "drops"]
+__all__ = ["Groups", "drops"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,30 +26,6 @@ Bits = npt.NDArray[np.bool_]
 
 #: No more steps than these; groups are a few hundred.
 _MOST = 4096
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is dropped next.
-
-    Attributes
-    ----------
-    events
-        Whether they are events: then ``of`` is a variable (its number), else a state.
-    of, number
-        Of which variable or state, and which class.
-    slice
-        From which slice of the window on partial matches fall; 0: none is born.
-    saved, kept
-        With this and all steps before: the share of the cost that is saved, and of the matches that are left.
-    """
-
-    events: bool
-    of: int
-    number: int
-    slice: int
-    saved: float
-    kept: float
 
 
 def drops(record: Observation, times: Ints, slices: int, table: CostTable) -> list[Step]:
@@ -72,10 +42,12 @@ def drops(record: Observation, times: Ints, slices: int, table: CostTable) -> li
     table
         What operations cost.
     """
-    return _Groups(record, times, slices, table).steps()
+    return Groups(record, times, slices, table).steps()
 
 
-class _Groups:
+class Groups:
+    """What there is of each class, and what is left of it."""
+
     def __init__(self, record: Observation, times: Ints, slices: int, table: CostTable) -> None:
         self.table, self.slices = table, slices
         self.parents, self.events, self.states = record.parents, record.events, record.states
