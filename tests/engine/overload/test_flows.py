@@ -29,6 +29,7 @@ from fastcep.shedding.hybrid.account import Account
 from fastcep.shedding.hybrid.adapt import _keys_of
 from fastcep.shedding.hybrid.flow import Flow, count_flow
 
+
 def counted(flow: Flow) -> tuple[list[int], list[float]]:
     keys = _keys_of(flow)
     order = np.argsort(keys)

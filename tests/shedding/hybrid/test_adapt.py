@@ -27,7 +27,6 @@ def q1() -> fc.Query:
     return query(Q1.replace("2ms", "8ms"))
 
 
-
 @cache
 def flow() -> Flow:
     return expected(q1(), ds1(events=40_000, seed=21), 4)

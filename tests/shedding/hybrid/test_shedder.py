@@ -21,8 +21,10 @@ import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.protocols import Reading
-from fastcep.shedding import Hybrid, HybridInput, HybridState, Model
+from fastcep.shedding import Hybrid, HybridInput, HybridState
 from fastcep.shedding.hybrid.model import HybridModel
+
+LONG = Q1.replace("2ms", "8ms")
 
 stream_of_contract = pytest.fixture(scope="module", name="stream")(stream_.__wrapped__)  # type: ignore[attr-defined]
 
@@ -31,6 +33,7 @@ KINDS = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
 
 class TestHybrid(Contract):
     make: Make = staticmethod(lambda: Hybrid(model()))
+    free = 0.6
 
 
 class TestHybridInput(Contract):
@@ -39,6 +42,7 @@ class TestHybridInput(Contract):
 
 class TestHybridState(Contract):
     make: Make = staticmethod(lambda: HybridState(model()))
+    free = 0.6
 
 
 # ------------------------------------------------------------------------------------------------------------ quality
@@ -46,10 +50,10 @@ class TestHybridState(Contract):
 
 @cache
 def rows() -> list[dict[str, Any]]:
-    """Of Q1 with C.V from 2 to 10, fitted on other events of the kind."""
+    """Of Q1 with C.V from 2 to 10 and windows as in the paper, fitted on other events of the kind."""
     events, history = (ds1(events=EVENTS, seed=seed, c_values=(2, 10)) for seed in (11, 21))
     shedders = ["ri", "rs", "hybrid", "hyi", "hys", "informed"]
-    report = evaluated(shedders, events, bounds=["60%", "40%", "20%"], history=history, skip=0.1)
+    report = evaluated(shedders, events, query(LONG), bounds=["60%", "40%", "20%"], history=history, skip=0.1)
     return list(report.document["rows"])
 
 
@@ -172,7 +176,7 @@ def test_a_model_of_another_schema() -> None:
                        time_unit="us")  # fmt: skip
     with pytest.raises(fc.errors.ModelError, match="schema differs"):
         shed(Hybrid(model()), 0.5, own=fc.parse(Q1, schema, name="q1"))
-    assert SCHEMA != schema
+    assert schema != SCHEMA
 
 
 def test_a_model_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +212,12 @@ def test_a_model_comes_back_from_disk(tmp_path: Path) -> None:
 def test_options() -> None:
     for options, message in (
         ({"explore": 1.5}, "explore=1.5"), ({"seed": -1}, "seed=-1"), ({"model": []}, "expected at least one"),
+        ({"adapt": 1}, "adapt=1; expected True or False"),
+        ({"model": [model(), model(SHORT, "short", 2)]}, "slices; fit all with as many"),
     ):  # fmt: skip
         with pytest.raises(fc.ValidationError, match=message):
             Hybrid(**{"model": model()} | options)  # type: ignore[arg-type]
-    with pytest.raises(fc.errors.ModelError, match="has no model"):
+    with pytest.raises(fc.errors.ModelError, match="'nowhere' is not there"):
         Hybrid("nowhere")
 
 
@@ -242,20 +248,20 @@ def changing() -> pa.Table:
 
 
 def test_it_follows_the_stream() -> None:
-    """Without adaptation next to nothing would be found any more; with it, most of it is again."""
-    events, last = changing(), EVENTS * 3 // 4
-    whole = [match for match in found(fc.Engine(query(), index="key").process(events)) if match[1] >= last]
+    """Without adaptation nothing would be found any more; with it, within 13 windows most of it is again."""
+    own, events, last = query(LONG), changing(), EVENTS * 3 // 4
+    whole = [match for match in found(fc.Engine(own, index="key").process(events)) if match[1] >= last]
     recalls, told = [], []
     for adapt in (True, False):
-        matches, live = shed(Hybrid(model(), adapt=adapt), 0.5, events)
+        matches, live = shed(Hybrid(model(LONG), adapt=adapt), 0.5, events, own)
         recalls.append(sum(match[1] >= last for match in matches) / len(whole))
         told.append(live.metrics()["shedding"]["model"]["q1"])
-    assert recalls[0] > 0.9 and recalls[1] < 0.2
+    assert recalls[0] > 0.7 and recalls[1] < 0.05
     assert told[0]["changes"] > 0 == told[1]["changes"] and told[0]["not_counted"] == 0
 
 
 def test_nothing_changes_without_reason() -> None:
-    _, live = shed(Hybrid(model()), 0.7)
+    _, live = shed(Hybrid(model(LONG)), 0.7, own=query(LONG))
     told = live.metrics()["shedding"]["model"]["q1"]
     assert told["changes"] == 0 <= told["drift"] < 0.5
 
@@ -266,10 +272,10 @@ def test_what_is_learned_goes_on_from_a_snapshot() -> None:
     events, half = changing(), EVENTS * 3 // 4 + 77
 
     def shedder() -> Any:
-        return ConstantDemand(Hybrid(model()), 0.6)
+        return ConstantDemand(Hybrid(model(LONG)), 0.6)
 
     def live() -> fc.Engine:
-        return fc.Engine(query(), clock="virtual", latency_bound="1s", detector=SameDemand(0.6), shedder=shedder(),
+        return fc.Engine(query(LONG), clock="virtual", latency_bound="1s", detector=SameDemand(0.6), shedder=shedder(),
                          **PAPER)  # fmt: skip
 
     whole, one = live(), live()
@@ -323,5 +329,5 @@ def test_the_demand_stands_in_an_engine() -> None:
         live.process(stream().slice(at, 500))
         demands.append(live.metrics()["shedding"]["demand"])
     assert live.metrics()["shedding"]["episodes"] <= 2
-    assert np.mean(np.array(demands[10:]) > 0) > 0.95
+    assert np.mean(np.array(demands[10:]) > 0) > 0.9
     assert live.metrics()["matches"] >= 0.99 * len(truth())
