@@ -43,12 +43,15 @@ cdef class Cascade:
     groups, slices, kinds
         How many there are.
     prices
-        float64[4]: of a visit, of a row, of a match, and of a birth that is refused.
+        float64[3]: of a visit, of a match, and of a birth that is refused.
+    rows_cost
+        float64[groups]: of a row.
     """
     cdef const int32_t[::1] source, slice, kind, target, looked_group, looked_slice, looked_kind
     cdef const double[::1] stored, matched, looked
     cdef int32_t groups, slices, kinds
-    cdef double visit, row, match, refused
+    cdef double visit, match, refused
+    cdef const double[::1] row
     cdef double[:, ::1] births       # [group, slice]: in the flow
     cdef double[:, ::1] share        # of an own slice that those that are born in it live
     cdef double[:, ::1] population   # in the flow
@@ -68,14 +71,16 @@ cdef class Cascade:
     cdef bint events, rows           # what may be dropped
 
     def __init__(self, source, slice, kind, target, stored, matched, looked_group, looked_slice, looked_kind, looked,
-                 int groups, int slices, int kinds, prices, bint events=True, bint rows=True):
+                 int groups, int slices, int kinds, prices, rows_cost, bint events=True, bint rows=True):
         cdef Py_ssize_t i
         cdef int32_t g, s
         self.source, self.slice, self.kind, self.target = source, slice, kind, target
         self.stored, self.matched = stored, matched
         self.looked_group, self.looked_slice, self.looked_kind, self.looked = looked_group, looked_slice, looked_kind, looked
         self.groups, self.slices, self.kinds = groups, slices, kinds
-        self.visit, self.row, self.match, self.refused = prices
+        self.visit, self.match, self.refused = prices
+        self.row = np.ascontiguousarray(rows_cost, np.float64)
+        assert self.row.shape[0] == groups
         self.events, self.rows = events, rows
         self.births, self.share, self.population = (np.zeros((groups, slices)) for _ in range(3))
         self.born, self.alive = (np.ones((groups, slices)) for _ in range(2))
@@ -152,7 +157,7 @@ cdef class Cascade:
                 t, s = self.target[i], self.slice[i]
                 lives = self.stored[i] if s < self.cut[t] else 0.0
                 self.good[g, s] += self.matched[i] + lives * self.worth[t, s]
-                self.work[g, s] += (self.match * self.matched[i] + lives * (self.row + self.burden[t, s])
+                self.work[g, s] += (self.match * self.matched[i] + lives * (self.row[t] + self.burden[t, s])
                                     + self.refused * (self.stored[i] - lives))
             change = 0.0
             for g in range(self.groups):
@@ -192,12 +197,12 @@ cdef class Cascade:
             by = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
             lives = by * self.stored[i] if s < self.cut[t] else 0.0
             matched = by * self.matched[i]
-            spent = self.match * matched + self.row * lives + self.refused * (by * self.stored[i] - lives)
+            spent = self.match * matched + self.row[t] * lives + self.refused * (by * self.stored[i] - lives)
             self.found += matched
             self.cost += spent
             self.event_lost[k] += matched + lives * self.worth[t, s]
             self.event_spent[k] += spent + lives * self.burden[t, s]
-            self.spent[t, s] += lives * max(0.0, self.row - self.refused)
+            self.spent[t, s] += lives * max(0.0, self.row[t] - self.refused)
         for g in range(self.groups):
             for s in range(self.slices):
                 self.lost[g, s] = self.alive[g, s] * self.good[g, s]

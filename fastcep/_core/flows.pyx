@@ -82,7 +82,7 @@ cdef void count_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef const int64_t* row
     cdef uint64_t key, of_event
     cdef double event = _logarithm(shed.withhold[edge.member * shed.member_stride + own]), weight, stands
-    cdef int64_t parent, start
+    cdef int64_t parent, class_
     cdef int i, s = 0, fixed = 0, classed = -1
     of_event = (<uint64_t>1 << SET_AT | <uint64_t>own << EVENT_CLASS_AT | <uint64_t>edge.member << MEMBER_AT
                 | <uint64_t>edge.target << CHILD_AT)
@@ -95,9 +95,11 @@ cdef void count_children(Core* core, const Edge* edge, const Bucket* bucket, int
         if bucket != NULL:
             row = bucket.data + (<int64_t>first + (i if rows == NULL else rows[i])) * fixed
             parent = row[classed] if classed >= 0 else 0
+            class_ = class_of(parent)
+            class_ = class_ if class_ < shed.stride else 0  # a snapshot may say anything
             s = slice_at(core, row[0]) if shed.slices > 1 else 0
-            weight += (parent >> WEIGHT_AT) / 256.0 + _logarithm(chances[class_of(parent) * shed.slices + s])
-            key |= (<uint64_t>s << SLICE_AT | <uint64_t>class_of(parent) << PARENT_CLASS_AT
+            weight += (parent >> WEIGHT_AT & ((1 << WEIGHT_BITS) - 1)) / 256.0 + _logarithm(chances[class_ * shed.slices + s])
+            key |= (<uint64_t>s << SLICE_AT | <uint64_t>class_ << PARENT_CLASS_AT
                     | <uint64_t>(edge.source + 1) << PARENT_AT)
         stands = exp2(weight) if weight > 0 else 1.0
         flows_add(&shed.flows, key, stands, stands * stands)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.shedding import NODE, Shedding
+from fastcep.errors import ValidationError
 from fastcep.plan import Plan
 from fastcep.query import ast
 
@@ -146,6 +147,11 @@ class Tree:
     @cached_property
     def nodes(self) -> npt.NDArray[np.void]:
         """As the matcher reads them."""
+        inner = np.flatnonzero(self.feature >= 0)
+        if not (self.feature < len(self.features)).all() or any(
+            not ((of[inner] > inner) & (of[inner] < len(self.feature))).all() for of in (self.left, self.right)
+        ):
+            raise ValidationError("a tree's nodes ask for features that it has, and lead to nodes behind them")
         found = np.zeros(len(self.feature), NODE)
         found["feature"], found["left"], found["right"] = self.feature, self.left, self.right
         found["own"], found["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold

@@ -44,6 +44,8 @@ class Account:
         Into how many the window is cut.
     prices
         What operations cost.
+    memory
+        Whether what is consumed is memory, the lengths of partial matches, and not work.
     features, event_features
         By variable the names of what was recorded of the partial matches that have bound it last, and of the events
         that were tried for it.
@@ -57,9 +59,16 @@ class Account:
     """
 
     def __init__(
-        self, record: Observation, times: Ints, slices: int, prices: CostTable, features: Names, event_features: Names
+        self,
+        record: Observation,
+        times: Ints,
+        slices: int,
+        prices: CostTable,
+        features: Names,
+        event_features: Names,
+        memory: bool = False,
     ) -> None:
-        self.record, self.slices, self.prices = record, slices, prices
+        self.record, self.slices, self.prices, self.memory = record, slices, prices, memory
         self.features, self.event_features = features, event_features
         self.members = [leaf.name for leaf in leaves_of(record.plan.query.pattern)]
         self.matched, self.stored = np.zeros((2, len(record.parents)), bool)
@@ -95,15 +104,29 @@ class Account:
 
     @cached_property
     def derived(self) -> tuple[Reals, Reals]:
-        """Per record and slice its contribution, and its consumption (ns): float32[records, slices] each."""
+        """Per record and slice its contribution, and its consumption (ns, or events): float32[records, slices] each."""
         contribution = np.zeros((len(self.born), self.slices), np.float32)
         consumption = contribution.copy()
-        self._visit(consumption, np.zeros(len(self.record.probes), np.int32))
         rows = np.flatnonzero(self.stored)
-        consumption[rows, self.born[rows]] += self.prices.created
+        if self.memory:
+            consumption[rows, self.born[rows]] = self.lengths[rows]
+        else:
+            self._visit(consumption, np.zeros(len(self.record.probes), np.int32))
+            consumption[rows, self.born[rows]] += self.prices.created
         matched = self.matched.astype(np.uint8)
-        derive(self.record.parents, self.born, matched, contribution, consumption, self.prices.match)
+        price = 0.0 if self.memory else self.prices.match
+        derive(self.record.parents, self.born, matched, contribution, consumption, price)
         return contribution, consumption
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Per record how many events it binds."""
+        found = np.ones(len(self.record.parents), np.int64)
+        above = self.record.parents
+        while (more := np.flatnonzero(above >= 0)).size:
+            found[more] += 1
+            above = np.where(above >= 0, self.record.parents[above], -1)
+        return found
 
     def matches_of(self, name: str) -> pa.Table:
         """The partial matches that have bound a variable last: features, ``contribution`` and ``consumption``."""
@@ -138,7 +161,8 @@ class Account:
         spent = np.bincount(at, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
         asked = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF] == member
         looked = np.searchsorted(positions, record.probed[asked])
-        spent += self.prices.visited * np.bincount(looked, record.visited[asked], len(positions))
+        price = 0.0 if self.memory else self.prices.visited
+        spent += price * np.bincount(looked, record.visited[asked], len(positions))
         return _table(self.event_features[name], values, null, led[:, None], spent[:, None])
 
 

@@ -86,7 +86,7 @@ class Covering:
     def _left(self, falls: Bits, withheld: Bits) -> tuple[float, float]:
         """The shares of the matches that are left and of the work that is saved."""
         cascade = self._flow.cascade(self._prices)
-        fixed = self._flow.events * self._prices.event + float(self._flow.asked.sum()) * self._prices.relevant
+        fixed = self._flow.fixed(self._prices)
         cost, found = cascade.cost + fixed, cascade.found
         for kind in np.flatnonzero(withheld).tolist():
             cascade.drop(True, kind)

@@ -32,7 +32,7 @@ from fastcep.shedding.hybrid.classes import Fitted, fit_classes
 from fastcep.shedding.hybrid.flow import count_flow
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.wanted import of_events, of_matches
-from fastcep.shedding.options import as_count
+from fastcep.shedding.options import as_choice, as_count
 
 __all__ = ["fit_hybrid", "observed_piece"]
 
@@ -53,6 +53,7 @@ def fit_hybrid(
     per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     features: Mapping[str, Sequence[str]] | None = None,
+    consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: str = "full",
     seed: int = 0,
@@ -72,6 +73,8 @@ def fit_hybrid(
         See `fit_classes`.
     features
         By variable further expressions by which partial matches that have bound it last may be told apart.
+    consumption
+        What partial matches consume: the work that is spent on them, or memory, the events that they bind.
     cost_table, index
         Of the engines that are to shed.
     seed
@@ -90,7 +93,8 @@ def fit_hybrid(
         own[name] = list(dict.fromkeys([*own.get(name, []), *more]))
     of_event = {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
     piece = _last_part(query, as_table(history, "history").combine_chunks(), index)
-    account = observed_piece(query, piece, own, of_event, slices, prices, index)
+    memory = as_choice(_WHO, "consumption", consumption, ("work", "memory")) == "memory"
+    account = observed_piece(query, piece, own, of_event, slices, prices, index, memory)
     if not account.stored.any():
         raise ValidationError(
             f"{_WHO}: query {query.name!r} has no partial match in {len(piece):,} events of history; give events in "
@@ -104,7 +108,7 @@ def fit_hybrid(
     values += [_named(found.values, name, "event") for name, found in events.items()]
     return HybridModel(
         query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values),
-        account.variables, prices, {"slices": slices, "index": index, **options},
+        account.variables, prices, {"slices": slices, "index": index, "consumption": consumption, **options},
     )  # fmt: skip
 
 
@@ -116,6 +120,7 @@ def observed_piece(
     slices: int,
     prices: CostTable,
     index: str,
+    memory: bool = False,
 ) -> Account:
     """Observe a query over a piece of history and account for it; features by variable, see `Account`."""
     (record,) = observe(
@@ -123,7 +128,7 @@ def observed_piece(
         event_classes=_recorded(event_features),
     ).records  # fmt: skip
     times = EventBatch.from_data(query.schema, piece, StringTable(), "history").time
-    return Account(record, times, slices, prices, features, event_features)
+    return Account(record, times, slices, prices, features, event_features, memory)
 
 
 def _recorded(features: Names) -> dict[str, Classes]:

@@ -72,6 +72,10 @@ class Flow:
         ``group``, ``slice``, ``kind`` (int32), and how often rows were ``looked`` at (float64).
     asked
         float64[kinds]: how many events were tried.
+    lengths
+        float64[states]: how many events a partial match of a state binds, on the mean.
+    memory
+        Whether what is consumed is memory, the lengths of partial matches, and not work.
     """
 
     events: float
@@ -83,6 +87,14 @@ class Flow:
     children: pa.Table
     looks: pa.Table
     asked: Floats
+    lengths: Floats
+    memory: bool = False
+
+    @property
+    def births(self) -> Floats:
+        """How many partial matches were stored of each state: float64[states]."""
+        target, stored = (self.children.column(name).to_numpy() for name in ("target", "stored"))
+        return np.bincount(target // self.stride, stored, self.states).astype(np.float64)
 
     def cascade(self, prices: CostTable, events: bool = True, rows: bool = True) -> Cascade:
         """What follows if some of it is dropped: events, partial matches, or both."""
@@ -92,19 +104,24 @@ class Flow:
             child["source"], child["slice"], child["kind"], child["target"], child["stored"], child["matched"],
             look["group"], look["slice"], look["kind"], look["looked"],
             self.states * self.stride, self.slices, self.members * self.event_stride,
-            np.array([prices.visited, prices.created, prices.match, prices.refused]), events, rows,
+            np.array([0.0, 0.0, 0.0] if self.memory else [prices.visited, prices.match, prices.refused]),
+            np.repeat(self.lengths if self.memory else np.full(self.states, prices.created), self.stride), events, rows,
         )  # fmt: skip
 
     def steps(self, prices: CostTable, events: bool = True, rows: bool = True) -> list[Step]:
         """In which order it is best dropped, what contributes least per consumption first."""
         cascade = self.cascade(prices, events, rows)
-        fixed = self.events * prices.event + float(self.asked.sum()) * prices.relevant
+        fixed = self.fixed(prices)
         cost, found = cascade.cost + fixed, cascade.found
         what, left = cascade.steps()
         return [
             self._step(bool(is_event), item, at, 1 - (work + fixed) / cost, matches / found)
             for (is_event, item, at), (work, matches) in zip(what.tolist(), left.tolist(), strict=True)
         ]
+
+    def fixed(self, prices: CostTable) -> float:
+        """What events cost whatever becomes of them."""
+        return 0.0 if self.memory else self.events * prices.event + float(self.asked.sum()) * prices.relevant
 
     def _step(self, events: bool, item: int, at: int, saved: float, kept: float) -> Step:
         of, number = divmod(item, self.event_stride if events else self.stride)
@@ -143,7 +160,8 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
     return Flow(
         float(account.limits.shape[1]), states, stride, members, event_stride, account.slices,
         _children(account, source, kind, groups), _looks(looks),
-        np.bincount(kinds, minlength=members * event_stride).astype(np.float64),
+        np.bincount(kinds, minlength=members * event_stride).astype(np.float64), _lengths(account, states),
+        account.memory,
     )  # fmt: skip
 
 
@@ -167,7 +185,13 @@ def total(flows: Sequence[Flow]) -> Flow:
             [(name, "ascending") for name in ("group", "slice", "kind")]
         ),
         asked=np.sum([flow.asked for flow in flows], axis=0),
+        lengths=sum(flow.lengths * flow.births for flow in flows) / np.maximum(sum(flow.births for flow in flows), 1.0),
     )  # fmt: skip
+
+
+def _lengths(account: Account, states: int) -> Floats:
+    rows, of = account.stored, account.record.states
+    return np.bincount(of[rows], account.lengths[rows], states) / np.maximum(np.bincount(of[rows], minlength=states), 1)
 
 
 def _children(account: Account, source: Shorts, kind: Shorts, target: Shorts) -> pa.Table:

@@ -26,7 +26,7 @@ __all__ = ["HybridModel"]
 Floats = npt.NDArray[np.float64]
 
 _MATCHES, _EVENTS = "partial matches ", "events "
-_SIZES = ("events", "states", "stride", "members", "event_stride", "slices")
+_SIZES = ("events", "states", "stride", "members", "event_stride", "slices", "memory")
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ class HybridModel:
         parts |= {_EVENTS + name: classes_to_table(own) for name, own in self.event_classes.items()}
         parts |= {"children": flow.children, "looks": flow.looks, "values": self.values}
         parts["asked"] = pa.table({"events": flow.asked})
+        parts["lengths"] = pa.table({"events": flow.lengths})
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.prices.nanoseconds, "cost_table": self.prices.name}
         numbers["variables"] = list(self.variables)
@@ -115,6 +116,7 @@ class HybridModel:
                 **{name: numbers[name] for name in _SIZES},
                 children=parts["children"], looks=parts["looks"],
                 asked=parts["asked"].column("events").to_numpy().astype(np.float64),
+                lengths=parts["lengths"].column("events").to_numpy().astype(np.float64),
             )  # fmt: skip
             prices = CostTable(numbers["cost_table"], **numbers["prices"])
             found = cls(
@@ -132,6 +134,7 @@ class HybridModel:
     def _check(self) -> None:
         """Refuse numbers of groups, slices and kinds that there are none of."""
         flow = self.flow
+        assert len(flow.lengths) == flow.states == len(self.variables)
         assert len(flow.asked) == flow.members * flow.event_stride
         assert all(own.count <= flow.stride for own in self.classes.values())
         assert all(own.count <= flow.event_stride for own in self.event_classes.values())
