@@ -65,14 +65,17 @@ class Chaos(Shedder):
         for view in views:
             states, types = len(view.plan.states), len(view.plan.type_members)
             assert view.live.sum() >= 0
+            slices = (view.slices,) if self._random.random() < 0.5 else ()
+            assert (view.flows()[1] > 0).all()
             windows = view.plan.windows is not None and view.plan.windows.isolated
             orders.append(Orders(
                 events=self._draw(types) if self._random.random() < 0.5 else None,
                 binds=self._draw(len(view.plan.negated), view.event_classes) if self._random.random() < 0.5 else None,
                 windows=self._draw(types, 3) if windows else None,
                 bin=self._random.choice([1, 2]),
-                births=self._draw(states, view.classes) if self._random.random() < 0.7 else None,
+                births=self._draw(states, view.classes, *slices) if self._random.random() < 0.7 else None,
                 drops=self._draw(states, view.classes, view.slices) if self._random.random() < 0.7 else None,
+                steady=self._random.random() < 0.3, counts=self._random.random() < 0.5,
                 kept=0.5,
             ))  # fmt: skip
         return orders

@@ -40,8 +40,11 @@ class Sums(Fits):
     def __init__(self, keep: int = 4) -> None:
         self.keep, self.seen = keep, list[int]()
 
-    def fit(self, queries: Sequence[fc.Query], history: pa.Table) -> Callable[[int], Shedder]:
+    def fit(
+        self, queries: Sequence[fc.Query], history: pa.Table, *, cost_table: fc.CostTable, index: str
+    ) -> Callable[[int], Shedder]:
         self.seen.append(len(history))
+        assert (cost_table.name, index) == (PAPER["cost_table"], PAPER["index"])
         table = fc.Engine(queries[0]).process(history).to_arrow()
         values = history["V"].to_numpy()
         sums = values[table["a"].to_numpy()] + values[table["b"].to_numpy()]

@@ -110,11 +110,13 @@ cdef inline int64_t _class_by(const Classifier* by, const int64_t* words, int st
     cdef double number
     cdef int f
     if node != NULL:
+        for f in range(by.n_features):  # also of those that are not asked for on the way
+            value = words[f * step]
+            if by.floats >> f & 1 and (<double*>&value)[0] != (<double*>&value)[0]:
+                return by.other
         while node.feature >= 0:
             value = words[node.feature * step]
             number = (<double*>&value)[0] if by.floats >> node.feature & 1 else <double>value
-            if number != number:
-                return by.other
             node = by.tree + (node.left if number <= node.threshold else node.right)
         return node.own
     for f in range(by.n_features):

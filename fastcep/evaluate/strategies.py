@@ -142,10 +142,10 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
         return Strategy(item.name, _label(item), True, tells=item)
     if hasattr(item, "knowing"):
         return Strategy(item.name, _label(item), _is_reference(item), knows=item)
+    if not isinstance(item, type) and hasattr(item, "decide"):  # though others of its class may be fitted
+        return _own(item, seeds)
     if hasattr(item, "fit"):
         return Strategy(item.name, _label(item), _is_reference(item), fits=item)
-    if not isinstance(item, type) and hasattr(item, "decide"):
-        return _own(item, seeds)
     if callable(item):
         _check_seed(item)
         return Strategy(_name(item), _label(item), _is_reference(item), makes=item)

@@ -42,7 +42,7 @@ def test_with_history_all_are_judged_on_all_events() -> None:
 
 def test_what_fit_gives_must_make_shedders() -> None:
     class Wrong(Sums):
-        def fit(self, queries: Sequence[fc.Query], history: pa.Table) -> Any:
+        def fit(self, queries: Sequence[fc.Query], history: pa.Table, **engine: Any) -> Any:
             return 5
 
     with pytest.raises(fc.ValidationError, match=r"strategy 'sums': fit\(\) gave 5, expected a function"):
@@ -62,7 +62,7 @@ def modelled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             given.append(model)
 
         @classmethod
-        def fit(cls, queries: Sequence[fc.Query], history: pa.Table) -> Any:
+        def fit(cls, queries: Sequence[fc.Query], history: pa.Table, **engine: Any) -> Any:
             given.append(f"fitted on {len(history)}")
             return cls
 

@@ -32,7 +32,7 @@ def test_shedders_by_name(spelling: str) -> None:
 
 
 def test_all_names_are_tested() -> None:
-    assert set(SHEDDERS) == {*PLAIN, "classes"}
+    assert set(SHEDDERS) == {*PLAIN, "classes", "hybrid", "hyi", "hys"}
     assert set(DETECTORS) == {"latency", "queue", "prediction", "memory"}
 
 
@@ -59,8 +59,10 @@ def test_a_shedder_names_its_usual_detectors() -> None:
     [
         ("pmbl", {}, "unknown shedder 'pmbl'; did you mean 'pm-bl'"),
         ("zzz", {}, "unknown shedder 'zzz'; there is 'ri', 'si'"),
-        ("hybrid", {}, "'hybrid' comes in a later version; there is 'ri'"),
-        ("pspice--", {}, "comes in a later version"),
+        ("hybrid", {}, "shedder 'hybrid' needs model"),
+        ("hybrid", {"model": []}, r"shedder 'hybrid': model=\[\]; expected at least one"),
+        ("hys", {"model": [], "explore": 2}, "shedder 'hys': explore=2; expected"),
+        ("pspice--", {}, "'pspice--' comes in a later version; there is 'ri'"),
         ("oracle", {}, "'oracle' is no shedder but a reference"),
         ("ri", {"sed": 1}, "'ri' has no option 'sed'; did you mean 'seed'"),
         ("ri", {"seed": -1}, "shedder 'ri': seed=-1; expected a whole number"),

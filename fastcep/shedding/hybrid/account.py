@@ -175,9 +175,10 @@ def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
     if isinstance(window, ast.CountWindow):
         return np.array([positions - (-window.events * (s + 1) // slices) - 1 for s in range(slices)])
     if isinstance(window, ast.TimeWindow):
-        ends = [times - (-window.nanoseconds * (s + 1) // slices) for s in range(slices)]
-        inner = [np.searchsorted(times, end, "left") - 1 for end in ends[:-1]]
-        return np.array([*inner, np.searchsorted(times, ends[-1], "right") - 1])
+        span = max(window.nanoseconds, 1)  # of a window without any time the first slice is all
+        ends = [times - (-span * (s + 1) // slices) for s in range(slices - 1)]
+        inner = [np.searchsorted(times, end, "left") - 1 for end in ends]
+        return np.array([*inner, np.searchsorted(times, times + window.nanoseconds, "right") - 1])
     return np.full((slices, len(times)), len(times))
 
 

@@ -4,9 +4,8 @@ The matcher counts children by what they come of; what was dropped is made up fo
 a small share of all that is dropped, which stands for the rest. Whenever a slice of the window has passed, the counts
 are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
 follows noise would lose matches. Else both are averaged, so that old news halve with every slice; and two windows later
-what is counted weighs the less, the more windows have been since. How often rows are
-looked at is not counted, which would cost more than it tells: it goes with how many there are, and with how many events
-look.
+what is counted weighs the less, the more windows have been since. How often rows are looked at is not counted, which
+would cost more than it tells: it goes with how many there are, and with how many events look.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ _SET = np.uint64(1 << 63)
 _MUCH, _CHANCE = 0.2, 7.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
+#: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
+_TRACE = 1e-7
 #: What stands for more than so many is dropped for the most part.
 _RARE = 2.0
 
@@ -101,8 +102,9 @@ class Adapted:
             return False
         weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
         self._news += events / window
-        self._keys = every
-        self._made = (1 - weight) * old + weight * by * new
+        made = (1 - weight) * old + weight * by * new
+        rest = made > _TRACE * made.sum()
+        self._keys, self._made = every[rest], made[rest]
         self._asked = (1 - weight) * self._asked + weight * by * recent.asked
         self._settle()
         return True
@@ -157,7 +159,9 @@ class _Recent:
         every = np.union1d(self.keys, keys)
         self.counts = fades * _aligned(every, self.keys, self.counts) + _aligned(every, keys, counts)
         self.squares = fades * _aligned(every, self.keys, self.squares) + _aligned(every, keys, squares)
-        self.keys, self.asked = every, fades * self.asked + asked.reshape(-1)
+        rest = self.counts > _TRACE * self.counts.sum()
+        self.keys, self.counts, self.squares = every[rest], self.counts[rest], self.squares[rest]
+        self.asked = fades * self.asked + asked.reshape(-1)
         self.events = fades * self.events + events
 
     def state(self) -> list[Any]:

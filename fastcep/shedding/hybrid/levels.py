@@ -80,9 +80,11 @@ class Levels:
                 binds[step.of, step.number] = True
             else:
                 cut[step.of, step.number] = min(step.slice, cut[step.of, step.number])
-            if number + 1 < len(steps) and steps[number + 1].saved <= max(step.saved, saved[-1]):
+            behind = steps[number + 1] if number + 1 < len(steps) else None
+            together = behind is not None and (step.saved, step.kept) == (behind.saved, behind.kept)
+            if together or step.saved <= saved[-1]:  # what saves nothing more goes with the next that does
                 continue
-            saved.append(max(step.saved, saved[-1]))
+            saved.append(step.saved)
             kept.append(min(step.kept, kept[-1]))
             self._binds.append(binds.copy())
             self._cuts.append(cut.copy())

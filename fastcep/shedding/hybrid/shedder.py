@@ -95,9 +95,11 @@ class Hybrid(Baseline):
         *,
         selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
-        explore: float = 0.02,
+        explore: float = 0.01,
     ) -> None:
         super().__init__(seed)
+        if not isinstance(adapt, bool):
+            raise ValidationError(f"shedder {self.name!r}: adapt={adapt!r}; expected True or False")
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         given = [model] if isinstance(model, Model | str | PathLike) else list(model)
@@ -105,7 +107,11 @@ class Hybrid(Baseline):
         self._models = {item.query.name: HybridModel.of(item) for item in self._given}
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
-        self.slices = max(item.flow.slices for item in self._models.values())
+        self.slices, *others = {item.flow.slices for item in self._models.values()}
+        if others:
+            raise ValidationError(
+                f"shedder {self.name!r}: models with {self.slices} and {others[0]} slices; fit all with as many"
+            )
         self._levels: dict[str, Levels | Covering] = {}
         self._courses: dict[str, Course] = {}
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}

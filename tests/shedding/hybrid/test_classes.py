@@ -62,7 +62,7 @@ def test_rare_matches_are_enough() -> None:
     members = sums(150_000, rate=0.01)
     assert 30 < sum(pc.list_flatten(members["contribution"]).to_numpy()) < 60
     assert choose_features(members) == ("total",)
-    fitted = fit_classes(members)
+    fitted = fit_classes(members, per="leaf")
     assert table_of(fitted).features == ("total",)
     assert worth(fitted)[0] == 0.0 and not table_of(fitted).table[11 - 2 :].any()
 
@@ -135,7 +135,7 @@ def test_clusters_may_be_classes() -> None:
     value = np.array([0, 5, 0, 9, 5, 0])[x][:, None]
     members = table(value, 1 + value, x=x)
     assert table_of(fit_classes(members, per="cluster")).table.tolist() == [0, 1, 0, 2, 1, 0]
-    assert sorted(table_of(fit_classes(members)).table.tolist()) == [0, 1, 2, 3, 4, 5]
+    assert sorted(table_of(fit_classes(members, per="leaf")).table.tolist()) == [0, 1, 2, 3, 4, 5]
 
 
 def test_leaves_that_differ_by_chance_are_one() -> None:
@@ -154,9 +154,9 @@ def test_reals_make_a_tree() -> None:
 
 
 def test_the_number_of_leaves_is_bounded() -> None:
-    x = np.arange(8_000) % 400
+    x = np.random.default_rng(6).integers(0, 400, 8_000)
     members = table(x[:, None], x[:, None], x=x)
-    assert table_of(fit_classes(members, leaves=5)).count == 5
+    assert table_of(fit_classes(members, leaves=5, per="leaf")).count == 5
     assert table_of(fit_classes(members, clusters=400)).count <= 255
 
 
@@ -217,9 +217,9 @@ def test_tables_in_pieces_are_fine() -> None:
     ("options", "message"),
     [
         ({"percentile": 101}, "found percentile=101; expected a number from 0 to 100"),
-        ({"clusters": 0}, "found clusters=0; expected a whole number from 1 on"),
-        ({"per": "node"}, "found per='node'; expected 'leaf' or 'cluster'"),
-        ({"leaves": 256}, "up to 255 leaves"),
+        ({"clusters": 0, "per": "leaf"}, "found clusters=0; expected a whole number from 1 on"),
+        ({"per": "node"}, "found per='node'; expected 'value', 'leaf' or 'cluster'"),
+        ({"leaves": 256, "per": "leaf"}, "up to 255 leaves"),
     ],
 )
 def test_other_options_are_refused(options: Any, message: str) -> None:

@@ -46,10 +46,20 @@ def test_what_is_told_exactly() -> None:
 
 
 def test_bins_of_few_members_do_not_count() -> None:
-    bins = np.array([0] * 50 + [1] * 4)
-    assert not tells(bins, plain(bins)) and tells(np.append(bins, 1), plain(np.append(bins, 1)))
-    bins = np.array([0] * 20_000 + [1] * 19)
-    assert not tells(bins, plain(bins)) and tells(np.append(bins, [1] * 2), plain(np.append(bins, [1] * 2)))
+    for rows, few, enough in ((54, 4, 5), (20_019, 19, 21)):
+        for count, expected in ((few, False), (enough, True)):
+            bins = np.zeros(rows, np.int64)
+            bins[np.linspace(0, rows - 1, count).astype(int)] = 1
+            assert tells(bins, plain(bins)) is expected
+
+
+def test_what_is_told_at_one_time_only_does_not_count() -> None:
+    """A key of which many matches come in one stretch tells nothing that lasts."""
+    random = np.random.default_rng(4)
+    bins = random.integers(0, 5, 8_000)
+    worth = random.normal(size=8_000)
+    once = worth + 3 * (bins == 2) * (np.arange(8_000) < 1_000)
+    assert not tells(bins, plain(once)) and tells(bins, plain(worth + 3 * (bins == 2)))
 
 
 def test_sums_are_of_standardised_slices() -> None:

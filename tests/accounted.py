@@ -1,0 +1,92 @@
+"""Contribution and consumption as they are defined, partial match by partial match: slow, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import fastcep as fc
+from fastcep.engine.overload.observe import Observation
+from fastcep.events import EventBatch, StringTable
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+
+def is_told(query: ast.Query) -> bool:
+    """Whether all rows live as long as their window, and matches are told as they come."""
+    return (
+        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and not isinstance(query.pattern, ast.Periodic)
+        and query.select == "each" and query.consume == "zero" and query.limit is None
+        and not isinstance(query.window, ast.ExplicitWindow) and query.strategy == "skip_till_any"
+    )  # fmt: skip
+
+
+def times_of(query: ast.Query, events: Any) -> Any:
+    """Of a piece of a stream, ns."""
+    return EventBatch.from_data(query.schema, events, StringTable(), "events").time
+
+
+def slice_of(window: ast.Window, times: Any, start: int, event: int, slices: int) -> int:
+    """The slice of the window that begins with an event in which another one comes; -1 behind its end."""
+    if isinstance(window, ast.CountWindow):
+        age, span = event - start, window.events
+        return -1 if age >= span else age * slices // span
+    if isinstance(window, ast.TimeWindow):
+        age, span = int(times[event] - times[start]), window.nanoseconds
+        if age > span:
+            return -1
+        return min(slices - 1, age * slices // span) if span else 0
+    return 0
+
+
+class Definition:
+    """What an `Account` should find.
+
+    Attributes
+    ----------
+    visits
+        Per record, slice and probe that met it in there: how often.
+    contribution, consumption
+        Per record and slice.
+    """
+
+    def __init__(self, record: Observation, times: Any, slices: int, table: fc.CostTable) -> None:
+        n, window = len(record.parents), record.plan.query.window
+        self.chains = [_chain(record, number) for number in range(n)]
+        starts = [int(record.events[chain[-1]]) for chain in self.chains]
+        self.born = [slice_of(window, times, starts[r], int(record.events[r]), slices) for r in range(n)]
+        stored = set(record.placed.tolist())
+        self.own = np.zeros((n, slices))
+        self.visits: list[tuple[int, int, int]] = []  # record, slice, probe
+        rows = list(zip(record.placed.tolist(), record.places.tolist(), strict=True))
+        for number, (name, at) in enumerate(zip(record.probes.tolist(), record.probed.tolist(), strict=True)):
+            for r, place in rows:
+                s = slice_of(window, times, starts[r], at, slices)
+                if place == name and record.events[r] < at and s >= 0:
+                    self.visits.append((r, s, number))
+                    self.own[r, s] += table.visited
+        self.contribution, self.consumption = np.zeros((n, slices)), self.own.copy()
+        for r in range(n):
+            made = np.zeros(slices)
+            made[self.born[r]] = table.created * (r in stored) + table.match * int(np.sum(record.matches == r))
+            self.consumption[r] += made
+            for ancestor in self.chains[r][1:]:
+                self.contribution[ancestor, self.born[r]] += int(np.sum(record.matches == r))
+                self.consumption[ancestor] += self.own[r] + made
+
+
+def _chain(record: Observation, number: int) -> list[int]:
+    """A record and those that it came of, from itself back."""
+    found = []
+    while number >= 0:
+        found.append(number)
+        number = int(record.parents[number])
+    return found
+
+
+def lists(table: pa.Table, name: str) -> Any:
+    """A column of lists as an array."""
+    return np.array(table[name].to_pylist(), float)

@@ -1,0 +1,176 @@
+"""What is counted of children by what they come of: the record's counts, or what these are expected to be."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import harness
+import numpy as np
+import pyarrow as pa
+import pytest
+import store_strategies
+import strategies
+from accounted import is_told, times_of
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+from moving import quiet
+from ordered import Quiet, controlled, made
+from policy_strategies import is_planned
+from shed_runs import Q1, found, query
+from strategies import Case
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.engine.overload.observe import observe
+from fastcep.evaluate.features import Values, event_features, features
+from fastcep.plan import INDEXES
+from fastcep.shedding import Orders
+from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.adapt import _keys_of
+from fastcep.shedding.hybrid.flow import Flow, count_flow
+
+PAPER = fc.CostTable.named("paper")
+VALUES = {"V": Values(1, 10)}
+KLEENE = "PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] AND SUM(b[].V) > c.V WITHIN 500us"
+
+
+def expected(own: fc.Query, events: pa.Table, slices: int, index: str = "key") -> Flow:
+    """By the record of a run from which nothing is dropped."""
+    classes, of_events = features(own, VALUES), event_features(own, VALUES)
+    (record,) = observe(own, events, index=index, classes=classes, event_classes=of_events).records
+    names = [{name: list(item.features) for name, item in told.items()} for told in (classes, of_events)]
+    return count_flow(Account(record, times_of(own, events), slices, PAPER, *names), classes, of_events)
+
+
+def shedder(own: fc.Query, slices: int, seed: int = 0) -> Quiet:
+    return Quiet(features(own, VALUES), event_features(own, VALUES), slices, seed)
+
+
+def counted(flow: Flow) -> tuple[list[int], list[float]]:
+    keys = _keys_of(flow)
+    order = np.argsort(keys)
+    return keys[order].tolist(), flow.children["made"].to_numpy()[order].tolist()
+
+
+@pytest.mark.parametrize("text", [Q1, Q1.replace("2ms", "200 EVENTS"), KLEENE])
+@pytest.mark.parametrize("slices", [1, 4])
+@pytest.mark.parametrize("size", [1, 777, 3_000])
+def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices: int, size: int) -> None:
+    own, events = query(text), ds1(events=3_000, seed=3)
+    flow = expected(own, events, slices)
+    engine = made(own, shedder(own, slices), index="key")
+    controlled(engine).carry_out(Orders(counts=True), 0)
+    for at in range(0, len(events), size):
+        engine.process(events.slice(at, size))
+    keys, counts, squares, lost, asked = controlled(engine).shedding.flows()
+    assert (keys.tolist(), counts.tolist()) == counted(flow)
+    assert squares.tolist() == counts.tolist() and lost == 0
+    assert asked.reshape(-1).tolist() == flow.asked.tolist()
+    keys, *_, asked = controlled(engine).shedding.flows()
+    assert not len(keys) and not asked.any()  # since the last call
+
+
+@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 4))
+@settings(max_examples=100)
+def test_of_any_query(case: Case, index: str, slices: int) -> None:
+    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    batch = next(iter(harness.batches(case.query.schema, case.events)))
+    (record,) = quiet(observe, case.query, batch, index=index).records
+    flow = count_flow(Account(record, times_of(case.query, batch), slices, PAPER, {}, {}), {}, {})
+    engine = made(case.query, Quiet(slices=slices), index=index)
+    controlled(engine).carry_out(Orders(counts=True), 0)
+    for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
+        engine.process(data)
+    keys, counts, _, _, asked = controlled(engine).shedding.flows()
+    event(f"kinds of children: {min(len(keys), 5)}")
+    assert (keys.tolist(), counts.tolist()) == counted(flow)
+    assert asked.reshape(-1).tolist() == flow.asked.tolist()
+
+
+@cache
+def long() -> tuple[pa.Table, Flow]:
+    events = ds1(events=60_000, seed=5, c_values=(2, 10))
+    return events, expected(query(), events, 4)
+
+
+@pytest.mark.parametrize(
+    ("binds", "births"),
+    [
+        ([0.5, 0, 0], [[0] * 4] * 2),
+        ([0.2, 0.5, 0.7], [[0] * 4] * 2),
+        ([0, 0, 0], [[0.5] * 4, [0.3] * 4]),
+        ([0, 0, 0], [[0, 0.3, 0.6, 0.9], [0.2, 0.4, 0.6, 0.8]]),
+        ([0.3, 0.3, 0.3], [[0.1, 0.2, 0.5, 0.5], [0, 0, 0.5, 0.7]]),
+    ],
+)  # fmt: skip
+def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: list[list[float]]) -> None:
+    """By state and slice, over ten seeds, within 4 % of the record's counts and 4 deviations of the mean."""
+    events, flow = long()
+    rows = flow.children.to_pydict()
+    truth = np.zeros((3, 4))
+    np.add.at(truth, (np.array(rows["target"]) // flow.stride, rows["slice"]), rows["made"])
+    sums = []
+    for seed in range(10):
+        engine = made(query(), shedder(query(), 4, seed), index="key")
+        own = controlled(engine)
+        tables = np.zeros((3, own.shedding.event_stride)), np.zeros((3, own.shedding.stride, 4))
+        tables[0][:] = np.array(binds)[:, None]
+        tables[1][:2] = np.array(births)[:, None, :]
+        own.carry_out(Orders(binds=tables[0], births=tables[1], counts=True), 0)
+        engine.process(events)
+        keys, counts, squares, lost, asked = own.shedding.flows()
+        assert lost == 0 and asked.reshape(-1).tolist() == flow.asked.tolist()  # those that are withheld, too
+        assert (squares >= counts).all() and counts.sum() != truth.sum()
+        total = np.zeros((3, 4))
+        keys = keys.astype(np.int64)
+        np.add.at(total, (keys >> 8 & 0x3FFF, keys >> 36 & 0x3F), counts)
+        sums.append(total)
+    there = truth > 0
+    mean, spread = np.mean(sums, axis=0)[there], np.std(sums, axis=0, ddof=1)[there] / np.sqrt(10)
+    assert np.sum(sums, axis=(0, 1, 2))  == pytest.approx(10 * truth.sum(), rel=0.04)
+    assert (np.abs(mean - truth[there]) <= 0.01 * truth[there] + 5 * spread).all()
+
+
+def test_a_full_table_tells_how_many_it_has_not_counted() -> None:
+    own, events = query(), ds1(events=3_000, seed=3)
+    engine = made(own, shedder(own, 4), index="key")
+    shedding = controlled(engine).shedding
+    shedding.count_flows(4, 16)
+    engine.process(events)
+    keys, counts, _, lost, _ = shedding.flows()
+    whole = dict(zip(*counted(expected(own, events, 4)), strict=True))
+    assert len(keys) == 12 and lost > 0 and counts.sum() + lost == sum(whole.values())
+    assert {key: whole[key] for key in keys.tolist()} == dict(zip(keys.tolist(), counts.tolist(), strict=True))
+    assert shedding.flows()[3] == 0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 1_234, 2_999])
+def test_a_snapshot_goes_on_counting(cut: int) -> None:
+    own, events = query(), ds1(events=3_000, seed=3)
+
+    def begun() -> fc.Engine:
+        engine = made(own, shedder(own, 4, 2), index="key")
+        states, stride = len(controlled(engine).plan.states), controlled(engine).shedding.stride
+        births = np.broadcast_to(np.array([0, 0.2, 0.4, 0.6]), (states, stride, 4)).copy()
+        controlled(engine).carry_out(Orders(births=births, counts=True), 0)
+        return engine
+
+    whole, live = begun(), begun()
+    rows = found(whole.process(events))
+    before = found(live.process(events.slice(0, cut)))
+    again = fc.Engine.restore(live.snapshot(), shedder=shedder(own, 4, 2))
+    assert before + found(again.process(events.slice(cut))) == rows
+    found(live.process(events.slice(cut)))  # what has been written goes on, too
+    flows = [controlled(engine).shedding.flows() for engine in (whole, again, live)]
+    for one in flows[1:]:
+        for own_, expected_ in zip(one, flows[0], strict=True):
+            assert np.allclose(own_, expected_, rtol=1e-12, atol=0)
+
+
+def test_what_is_not_wanted_is_not_counted() -> None:
+    own, events = query(), ds1(events=1_000, seed=3)
+    engine = made(own, shedder(own, 4), index="key")
+    controlled(engine).carry_out(Orders(counts=True), 0)
+    controlled(engine).carry_out(Orders(), 0)
+    engine.process(events)
+    assert not len(controlled(engine).shedding.flows()[0])

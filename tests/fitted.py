@@ -1,0 +1,43 @@
+"""Models of hybrid shedding, fitted once, and engines that shed by them at a constant demand."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from shed_runs import Q1, found, query
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.evaluate.constant import ConstantDemand, SameDemand
+from fastcep.shedding import Model, Shedder
+
+PAPER: dict[str, Any] = {"cost_table": "paper", "index": "key"}
+EVENTS = 40_000
+
+
+@cache
+def model(text: str = Q1, name: str = "q1", slices: int = 4) -> Model:
+    """Of events that no test sheds of."""
+    history = ds1(events=EVENTS, seed=21)
+    return fc.fit(query(text, name), history, slices=slices, **PAPER)
+
+
+@cache
+def stream(seed: int = 11, c_values: tuple[int, int] = (1, 10), events: int = EVENTS) -> pa.Table:
+    return ds1(events=events, seed=seed, c_values=c_values)
+
+
+@cache
+def truth(text: str = Q1, seed: int = 11) -> list[Any]:
+    return found(fc.Engine(query(text), index="key", store="rows").process(stream(seed)))
+
+
+def shed(shedder: Shedder, demand: float, events: pa.Table | None = None, own: Any = None) -> tuple[Any, fc.Engine]:
+    """What is found while a share of the work is to be saved, from the first decision on; and the engine."""
+    live = fc.Engine(
+        query() if own is None else own, clock="virtual", latency_bound="1s", detector=SameDemand(),
+        shedder=ConstantDemand(shedder, demand), **PAPER,
+    )  # fmt: skip
+    return found(live.process(stream() if events is None else events)), live

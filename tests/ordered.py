@@ -1,0 +1,82 @@
+"""Engines that are given orders by hand, and by which draws partial matches fall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from chaos import Always
+from moving import quiet
+
+import fastcep as fc
+from fastcep.engine.overload.controlled import Controlled
+from fastcep.engine.overload.protocols import Tree
+from fastcep.query import ast
+from fastcep.shedding import Classes, Detector, Orders, Shedder, View
+
+WORD = (1 << 64) - 1
+SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64", "x": "float64"} for name in "ABCD"}, time="ts", type="type")
+
+Told = Mapping[str, Classes | Tree]
+
+
+class Quiet(Shedder):
+    """Has classes, and orders nothing."""
+
+    name, drops_matches = "quiet", True
+
+    def __init__(self, classes: Told | None = None, event_classes: Told | None = None, slices: int = 1, seed: int = 0):
+        self._classes, self._event_classes, self.slices, self.seed = classes or {}, event_classes or {}, slices, seed
+
+    def classes(self, query: ast.Query) -> Told:
+        return self._classes
+
+    def event_classes(self, query: ast.Query) -> Told:
+        return self._event_classes
+
+    def detector(self, of: str) -> Detector:
+        return Always(0.0)
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        return [Orders() for _ in views]
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, "seed": self.seed}
+
+
+def made(own: fc.Query, shedder: Shedder, **options: Any) -> fc.Engine:
+    given = {"clock": "virtual", "cost_table": "paper", "latency_bound": "1s"} | options
+    return quiet(fc.Engine, own, shedder=shedder, **given)
+
+
+def controlled(engine: fc.Engine) -> Controlled:
+    (query,) = engine._queries.control.queries
+    return query
+
+
+def mixed(word: int) -> int:
+    """The finaliser of splitmix64."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & WORD
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & WORD
+    return word ^ word >> 31
+
+
+def drawn(seed: int, first: int, last: int) -> float:
+    """From 0 to 1, by the events that a partial match has bound first and last."""
+    own = mixed(seed + 0x9E3779B97F4A7C15 & WORD)
+    return (mixed(mixed((~own & WORD) ^ first) ^ last) >> 32) / 2**32
+
+
+def stream(events: int, seed: int, gap: int = 10, keys: int = 2, values: int = 3) -> Any:
+    """Types A to D, few keys and values, and times of which some are the same."""
+    import pyarrow as pa
+
+    random = np.random.default_rng(seed)
+    return pa.table({
+        "type": random.choice(list("ABCD"), events),
+        "ID": random.integers(0, keys, events),
+        "V": random.integers(0, values, events),
+        "x": random.random(events),
+        "ts": np.cumsum(random.integers(0, 2 * gap, events)),
+    })  # fmt: skip

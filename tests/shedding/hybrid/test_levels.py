@@ -1,0 +1,127 @@
+"""How much of an order of drops a demand asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastcep.shedding.hybrid.flow import Flow, Step
+from fastcep.shedding.hybrid.levels import Levels, Shape
+
+SHAPE = Shape(members=2, event_classes=3, states=2, classes=3, slices=4)
+#: Of a come b of the same class; all are begun, or extended, by events of their own class.
+CHILDREN = [(-1, 0, c, c) for c in range(2)] + [(c, s, 2 + c, 2 + c) for c in range(2) for s in range(4)]
+
+
+def flow(children: Any = CHILDREN) -> Flow:
+    """Two states, of two classes each, two variables, of two classes each."""
+    columns = [np.array(column, np.int32) for column in zip(*children, strict=True)]
+    ones = np.ones(len(children))
+    table = pa.table([*columns, ones, ones, ones], ["source", "slice", "kind", "target", "made", "stored", "matched"])
+    return Flow(100.0, 2, 2, 2, 2, 4, table, pa.table({}), np.ones(4))
+
+
+@st.composite
+def orders(draw: Any) -> list[Step]:
+    """Drops that save more and more, some together, and lose more and more; the first may be free."""
+    size = draw(st.integers(0, 8))
+    saved = np.cumsum([draw(st.sampled_from([0.0, 0.02, 0.1])) for _ in range(size)])
+    lost = np.cumsum([draw(st.sampled_from([0.0, 0.0, 0.01, 0.1])) for _ in range(size)])
+    steps = []
+    for number in range(size):
+        events = draw(st.booleans())
+        of, item, at = draw(st.integers(0, 1)), draw(st.integers(0, 1)), 0 if events else draw(st.integers(0, 3))
+        steps.append(Step(events, of, item, at, float(saved[number]), float(1 - lost[number])))
+    return steps
+
+
+demands = st.floats(0.001, 0.999)
+
+
+@given(orders(), demands, demands)
+def test_what_a_smaller_demand_drops_a_larger_one_drops_too(steps: list[Step], one: float, other: float) -> None:
+    levels = Levels(steps, flow(), SHAPE)
+    less, more = (levels.choose(demand) for demand in sorted((one, other)))
+    assert (less.binds <= more.binds + 1e-12).all() and less.kept >= more.kept - 1e-12
+    assert less.saved <= more.saved + 1e-12
+    assert ((less.cells <= more.cells + 1e-12) | (more.cells == 0).all(axis=2, keepdims=True)).all()
+    if all(not step.events and step.slice for step in steps):  # else some may not be reached any more
+        assert (less.cells <= more.cells + 1e-12).all()
+    for chosen in (less, more):
+        for chances in (chosen.binds, chosen.cells):
+            assert ((chances >= 0) & (chances <= 1)).all()
+        assert (np.diff(chosen.cells, axis=2) >= 0).all()  # from some slice on
+        assert chosen.binds.shape == (2, 3) and chosen.cells.shape == (2, 3, 4)
+        assert not chosen.binds[:, 2].any() and not chosen.cells[:, 2].any()  # classes that the flow does not know
+
+
+@given(orders(), demands)
+def test_a_demand_is_met_and_no_more_but_what_is_free(steps: list[Step], demand: float) -> None:
+    levels = Levels(steps, flow(), SHAPE)
+    assert (np.diff(levels.saved) >= 0).all() and (np.diff(levels.kept) <= 0).all()
+    chosen = levels.choose(demand)
+    free = max((step.saved for step in steps if step.kept >= 1 - 1e-9), default=0.0)
+    most = max((step.saved for step in steps), default=0.0)
+    assert chosen.saved == pytest.approx(min(max(demand, free), most))
+    if demand <= free:
+        assert chosen.kept >= 1 - 1e-9
+
+
+STEPS = [
+    Step(True, 0, 1, 0, 0.2, 1.0),
+    Step(False, 1, 1, 2, 0.3, 1.0),
+    Step(False, 0, 0, 1, 0.5, 0.8),
+    Step(True, 1, 0, 0, 0.7, 0.5),
+    Step(False, 0, 0, 0, 0.9, 0.0),
+]
+
+
+@pytest.mark.parametrize("demand", [1e-6, 0.1, 0.3])
+def test_what_is_free_is_always_dropped(demand: float) -> None:
+    chosen = Levels(STEPS, flow(), SHAPE).choose(demand)
+    assert chosen.binds.tolist() == [[0, 1, 0], [0, 0, 0]] and (chosen.kept, chosen.saved) == (1, 0.3)
+
+
+def test_chances_are_mixed() -> None:
+    """Half of what the next step saves: each drop of it by half."""
+    levels = Levels(STEPS, flow(), SHAPE)
+    half, three = levels.choose(0.4), levels.choose(0.65)
+    assert half.cells[0, 0].tolist() == pytest.approx([0, 0.5, 0.5, 0.5]) and half.binds[1, 0] == 0
+    assert (half.kept, half.saved) == (pytest.approx(0.9), pytest.approx(0.4))
+    assert three.cells[0, 0].tolist() == [0, 1, 1, 1] and three.binds[1].tolist() == [pytest.approx(0.75), 0, 0]
+    assert (three.kept, three.saved) == (pytest.approx(0.575), pytest.approx(0.65))
+    assert levels.choose(0.99).kept == 0 and levels.choose(0.99).saved == 0.9
+
+
+def test_what_is_not_born_is_not_refused() -> None:
+    """No b of class 1 are born: their a are begun by events that are not tried. Those of other groups are refused."""
+    steps = [Step(False, 1, 1, 0, 0.1, 1.0), Step(False, 1, 0, 2, 0.2, 1.0)]
+    before = Levels(steps, flow(), SHAPE).choose(0.2)
+    assert before.cells[1].tolist() == [[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]]
+    a_is_not_born = Levels([*steps, Step(False, 0, 1, 0, 0.3, 1.0)], flow(), SHAPE).choose(0.3)
+    assert a_is_not_born.cells[0, 1].tolist() == [1] * 4 and not a_is_not_born.cells[1, 1].any()
+    a_falls_later = Levels([*steps, Step(False, 0, 1, 1, 0.3, 1.0)], flow(), SHAPE).choose(0.3)
+    assert a_falls_later.cells[1, 1].tolist() == [1] * 4
+    b_is_not_tried = Levels([*steps, Step(True, 1, 1, 0, 0.3, 1.0)], flow(), SHAPE).choose(0.3)
+    assert not b_is_not_tried.cells[1, 1].any() and b_is_not_tried.cells[1, 0].tolist() == [0, 0, 1, 1]
+    a_is_not_tried = Levels([*steps, Step(True, 0, 1, 0, 0.3, 1.0)], flow(), SHAPE).choose(0.3)
+    assert a_is_not_tried.binds[0].tolist() == [0, 1, 0]
+    assert a_is_not_tried.cells[1, 1].tolist() == [1] * 4  # an a of history may still be there
+
+
+def test_what_saves_nothing_more_does_not_go_with_what_is_free() -> None:
+    free = Step(True, 0, 1, 0, 0.2, 1.0)
+    levels = Levels([free, Step(True, 1, 1, 0, 0.2, 0.9), Step(True, 1, 0, 0, 0.4, 0.8)], flow(), SHAPE)
+    assert (levels.choose(0.1).kept, levels.choose(0.1).saved) == (1, 0.2)
+    assert levels.choose(0.1).binds.tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert levels.choose(0.4).binds.tolist() == [[0, 1, 0], [1, 1, 0]] and levels.choose(0.4).kept == 0.8
+
+
+def test_nothing_to_drop() -> None:
+    chosen = Levels([], flow(), SHAPE).choose(0.5)
+    assert not chosen.binds.any() and not chosen.cells.any() and (chosen.kept, chosen.saved) == (1, 0)
