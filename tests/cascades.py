@@ -106,7 +106,8 @@ class Plain:
                     continue
                 lives = stored if s < self.until(target) else 0.0
                 good[source, s] += matched + lives * worth[target, s]
-                work[source, s] += match * matched + lives * (self.rows[target] + burden[target, s]) + refused * (stored - lives)
+                own = match * matched + refused * (stored - lives)
+                work[source, s] += own + lives * (self.rows[target] + burden[target, s])
             for total, of in ((worth, good), (burden, work)):
                 for g, s in there:
                     parts = [

@@ -87,7 +87,8 @@ def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, 
 
 
 def test_by_hand() -> None:
-    of = tree(("x", "y"), [(0, 1.5, 1, 2, 0), (-1, 0, 0, 0, 3), (1, 0.0, 3, 4, 0), (-1, 0, 0, 0, 1), (-1, 0, 0, 0, 2)], 7)
+    nodes = [(0, 1.5, 1, 2, 0), (-1, 0, 0, 0, 3), (1, 0.0, 3, 4, 0), (-1, 0, 0, 0, 1), (-1, 0, 0, 0, 2)]
+    of = tree(("x", "y"), nodes, 7)
     values = np.array([[1.5, 9], [1.6, 0], [1.6, 0.1], [np.nan, 0], [0, 0], [np.inf, -np.inf]])
     null = np.zeros((6, 2), bool)
     null[4, 1] = True

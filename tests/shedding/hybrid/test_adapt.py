@@ -144,7 +144,7 @@ def test_old_counts_fade() -> None:
     live.process(later(ds1(events=2 * STEP, seed=37)))
     counted = controlled(live).shedding.flows()
     adapted = Adapted(flow())
-    nothing = tuple(part[:0] for part in counted[:3]) + (0.0, np.zeros_like(counted[4]))
+    nothing = (*(part[:0] for part in counted[:3]), 0.0, np.zeros_like(counted[4]))
     adapted.learn(counted, 2 * STEP, WINDOW, binds, cells)
     before = adapted.state()["recent"]
     adapted.learn(nothing, 2 * STEP, WINDOW, binds, cells)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""``fastcep fit``, and models of it for ``fastcep run`` and ``fastcep evaluate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as csv
+import pytest
+from typer.testing import CliRunner
+
+import fastcep as fc
+from fastcep.cli import app
+from fastcep.datasets import ds1
+
+runner = CliRunner()
+
+QUERIES = """\
+STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (ID int64, V int64)
+EVENT B (ID int64, V int64)
+EVENT C (ID int64, V int64)
+EVENT D (ID int64, V int64)
+QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
+QUERY q2 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms
+"""
+PAPER = ["--cost-table", "paper", "--index", "key"]
+Q1 = ["--query", "q1"]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Queries, events and history; a model of q1 in m."""
+    folder = tmp_path_factory.mktemp("fit")
+    (folder / "q.cep").write_text(QUERIES)
+    csv.write_csv(ds1(10_000, seed=1), folder / "h.csv")
+    csv.write_csv(ds1(10_000, seed=2), folder / "e.csv")
+    files = [str(folder / "q.cep"), "--input", str(folder / "h.csv"), "--output", str(folder / "m")]
+    assert runner.invoke(app, ["fit", *files, *Q1, *PAPER], catch_exceptions=False).exit_code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("q.cep", "h.csv", "e.csv", "m"):
+        (tmp_path / name).symlink_to(prepared / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(command: str, *more: str) -> Any:
+    return runner.invoke(app, [command, "q.cep", *more], catch_exceptions=False)
+
+
+def fitted(*more: str) -> Any:
+    return start("fit", "--input", "h.csv", *PAPER, *more)
+
+
+def run(*more: str) -> dict[str, Any]:
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *Q1, *more)
+    assert result.exit_code == 0, result.stderr
+    return dict(json.loads(result.stdout))
+
+
+def test_the_model_is_that_of_python() -> None:
+    model = fc.load_model("m")
+    own = fc.fit(model.query, ds1(10_000, seed=1), cost_table="paper", index="key")
+    assert own.numbers == model.numbers and own.parameters == model.parameters
+    assert own.parts.keys() == model.parts.keys()
+    assert all(own.parts[name].equals(model.parts[name]) for name in own.parts)
+
+
+def test_a_table_of_classes() -> None:
+    result = fitted(*Q1, "--output", "n")
+    assert result.exit_code == 0 and "Classes of q1" in result.stdout
+    assert "q1: fitted on 10,000 events, written to n" in result.stdout
+
+
+def test_several_queries_and_options() -> None:
+    result = fitted("--output", "all", "--slices", "2", "--clusters", "gap", "--seed", "3", "--json")
+    told = json.loads(result.stdout)
+    assert told["models"] == {"q1": str(Path("all/q1")), "q2": str(Path("all/q2"))} and told["events"] == 10_000
+    for name in ("q1", "q2"):
+        model = fc.load_model(Path("all") / name)
+        assert model.query.name == name
+        assert {key: model.parameters[key] for key in ("slices", "clusters", "seed", "index")} == {
+            "slices": 2, "clusters": "gap", "seed": 3, "index": "key",
+        }  # fmt: skip
+    more = ["--shedder", "hybrid", "--latency-bound", "2ns", "--model", "all/q1", "--model", "all/q2"]
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *more)
+    both = json.loads(result.stdout)
+    assert set(both["matches_by_query"]) == {"q1", "q2"}
+    assert both["shed_matches"] > 0
+
+
+@pytest.mark.parametrize("shedder", ["hybrid", "hyi", "hys"])
+def test_run_with_a_model(shedder: str) -> None:
+    plain = run()
+    told = run("--shedder", shedder, "--latency-bound", "2ns", "--model", "m")
+    assert 0 < told["matches"] <= plain["matches"]
+    assert (told["shed_events"] > 0, told["shed_matches"] > 0) == (shedder != "hys", shedder != "hyi")
+    assert told["estimated_recall"] < 1
+
+
+@pytest.mark.parametrize("more", [["--model", "m"], ["--history", "h.csv"], []])
+def test_evaluate(more: list[str]) -> None:
+    own = [*PAPER, *Q1, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
+    document = json.loads(start("evaluate", "--input", "e.csv", *own).stdout)
+    assert [row["shedder"] for row in document["rows"]] == ["rs", "hybrid", "hyi", "hys"]
+    if more:  # else few matches are left to be judged by
+        found = {row["shedder"]: row["recall"] for row in document["rows"]}
+        assert found["hybrid"] > found["rs"]
+    expected = {"--model": (10_000, 0), "--history": (10_000, 10_000)}.get(more[0] if more else "", (5_000, 5_000))
+    assert (document["stream"]["events"], document["stream"]["fitted_on"]) == expected
+
+
+def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
+    documents = []
+    for more in (["--model", "m"], ["--history", "h.csv"]):
+        own = [*PAPER, *Q1, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
+        documents.append(json.loads(start("evaluate", "--input", "e.csv", *own).stdout))
+    assert documents[0]["rows"] == documents[1]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--shedder", "hybrid"], "--shedder hybrid needs a model; make one with fastcep fit, and give --model FOLDER"),
+        (["--shedder", "ri", "--model", "m"], "--model is for a shedder that learns; give --shedder hybrid, "),
+        (["--model", "m"], "--model is for a shedder that learns"),
+        (["--shedder", "hybrid", "--model", "none"], "'none' is not there"),
+        (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model of 'q1', none of 'q2'; fit one for it"),
+    ],
+)
+def test_what_cannot_be_run(more: list[str], message: str) -> None:
+    query = [] if "--query" in more else Q1
+    result = start("run", "--input", "e.csv", "--latency-bound", "2ns", *query, *more)
+    assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--clusters", "0"], "--clusters 0: expected a whole number from 1 on, or gap"),
+        (["--clusters", "many"], "--clusters many: expected"),
+        (["--slices", "65"], "slices=65; expected at most 64"),
+        (["--kind", "hybird"], "hybird"),
+        (["--query", "q3"], "has no query 'q3'; it has q1, q2"),
+        (["--output", "h.csv"], "'h.csv' is a file|is a file; a model is a folder"),
+        (["--cost-table", "x"], "there is no such file"),
+    ],
+)
+def test_what_cannot_be_fitted(more: list[str], message: str) -> None:
+    import re
+
+    output = [] if "--output" in more else ["--output", "n"]
+    query = [] if "--query" in more else Q1
+    result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *more)
+    assert result.exit_code == 2 and re.search(message, result.stderr.replace("\n", " ")), result.stderr
+    assert not Path("n").exists()
+
+
+def test_history_in_disorder() -> None:
+    whole = ds1(2_000, seed=1)
+    csv.write_csv(whole.take([*range(1_000, 2_000), *range(1_000)]), "w.csv")
+    more = [*PAPER, *Q1, "--output", "n"]
+    result = start("fit", "--input", "w.csv", *more)
+    assert result.exit_code == 2 and "sort the input with --sort" in result.stderr and not Path("n").exists()
+    assert start("fit", "--input", "w.csv", *more, "--sort").exit_code == 0
