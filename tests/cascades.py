@@ -26,7 +26,8 @@ class Plain:
     groups: int
     slices: int
     kinds: int
-    prices: tuple[float, float, float, float]
+    prices: tuple[float, float, float]  # of a visit, of a match, and of a birth that is refused
+    rows: list[float]  # by group, of one
     withheld: set[int] = field(default_factory=set)
     cut: dict[int, int] = field(default_factory=dict)
 
@@ -36,7 +37,7 @@ class Plain:
         ints = [np.array(column, np.int32) for column in (*of[:4], *look[:3])]
         return Cascade(
             *ints[:4], np.array(of[4], float), np.array(of[5], float), *ints[4:], np.array(look[3], float),
-            self.groups, self.slices, self.kinds, np.array(self.prices), events, rows,
+            self.groups, self.slices, self.kinds, np.array(self.prices), np.array(self.rows), events, rows,
         )  # fmt: skip
 
     def drop(self, events: bool, item: int, at: int) -> None:
@@ -91,7 +92,7 @@ class Plain:
 
     def expected(self) -> tuple[Any, Any, Any, Any]:
         """Matches and work that come of a population in a slice, and of one that is born in it."""
-        visit, row, match, refused = self.prices
+        visit, match, refused = self.prices
         there = self.present(lambda g, s: 1.0)
         worth: dict[tuple[int, int], float] = dict.fromkeys(there, 0.0)
         burden = dict(worth)
@@ -105,7 +106,7 @@ class Plain:
                     continue
                 lives = stored if s < self.until(target) else 0.0
                 good[source, s] += matched + lives * worth[target, s]
-                work[source, s] += match * matched + lives * (row + burden[target, s]) + refused * (stored - lives)
+                work[source, s] += match * matched + lives * (self.rows[target] + burden[target, s]) + refused * (stored - lives)
             for total, of in ((worth, good), (burden, work)):
                 for g, s in there:
                     parts = [
@@ -119,7 +120,7 @@ class Plain:
 
     def weights(self) -> tuple[float, float, Any, Any, Any, Any]:
         """The cost, the matches, and what `Cascade.weights` tells."""
-        visit, row, match, refused = self.prices
+        visit, match, refused = self.prices
         _, alive = self.left()
         good, work, worth, burden = self.expected()
         cost = found = 0.0
@@ -134,11 +135,11 @@ class Plain:
                 continue
             by = 1.0 if source < 0 else alive[source, s]
             lives = by * stored if s < self.until(target) else 0.0
-            own = match * by * matched + row * lives + refused * (by * stored - lives)
+            own = match * by * matched + self.rows[target] * lives + refused * (by * stored - lives)
             cost, found = cost + own, found + by * matched
             event_lost[kind] += by * matched + lives * worth[target, s]
             event_spent[kind] += own + lives * burden[target, s]
-            spent[target, s] += lives * max(0.0, row - refused)
+            spent[target, s] += lives * max(0.0, self.rows[target] - refused)
         for g in range(self.groups):
             for s in range(self.slices):
                 lost[g, s] += alive[g, s] * good[g, s]
@@ -168,5 +169,6 @@ def flows(draw: Any) -> Plain:
                 children.append((target, s, draw(st.integers(0, kinds - 1)), target, others / 2, draw(numbers)))
     cells = [(g, s, k) for g in range(groups) for s in range(slices) for k in range(kinds)]
     looks = [(*cell, draw(st.sampled_from([1.0, 4.0, 20.0]))) for cell in cells if draw(st.booleans())]
-    prices = draw(st.sampled_from([(1.0, 1.0, 0.0, 0.0), (2.0, 7.0, 3.0, 1.0), (1.0, 2.0, 5.0, 4.0)]))
-    return Plain(sorted(children), looks, groups, slices, kinds, prices)
+    prices = draw(st.sampled_from([(1.0, 0.0, 0.0), (2.0, 3.0, 1.0), (1.0, 5.0, 4.0), (0.0, 0.0, 0.0)]))
+    rows = [draw(st.sampled_from([1.0, 2.0, 7.0])) for _ in range(groups)]
+    return Plain(sorted(children), looks, groups, slices, kinds, prices, rows)

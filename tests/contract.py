@@ -57,6 +57,7 @@ class Contract:
     """Tests of one shedder; ``make`` makes it."""
 
     make: Make
+    free = 1.0  #: at this share of the latency and above all may be found: what is worth nothing is enough to drop
 
     @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
     def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
@@ -69,7 +70,7 @@ class Contract:
         assert np.concatenate(blocks)[EVENTS // 10 :].mean() <= 1.02 * share * mean
         rest = iter(truth)
         assert all(match in rest for match in matches)
-        assert 0 < len(matches) < len(truth)
+        assert len(matches) > 0 and (len(matches) < len(truth) or share >= type(self).free)
         assert told["episodes"] >= 1 and told["active"] and told["why"]
         assert told["dropped_events"] + told["dropped_partial_matches"] > 0
 

@@ -37,7 +37,7 @@ def truth(text: str = Q1, seed: int = 11) -> list[Any]:
 def shed(shedder: Shedder, demand: float, events: pa.Table | None = None, own: Any = None) -> tuple[Any, fc.Engine]:
     """What is found while a share of the work is to be saved, from the first decision on; and the engine."""
     live = fc.Engine(
-        query() if own is None else own, clock="virtual", latency_bound="1s", detector=SameDemand(),
+        query() if own is None else own, clock="virtual", latency_bound="1s", detector=SameDemand(demand),
         shedder=ConstantDemand(shedder, demand), **PAPER,
     )  # fmt: skip
     return found(live.process(stream() if events is None else events)), live

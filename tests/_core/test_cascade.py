@@ -42,7 +42,7 @@ def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int
         plain.drop(*step)
         assert_alike(cascade, plain)
         assert cascade.found <= before[1] + 1e-6
-        if plain.prices[3] <= plain.prices[1]:
+        if plain.prices[2] <= min(plain.rows):
             assert cascade.cost <= before[0] + 1e-6
 
 
@@ -50,7 +50,7 @@ def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int
 @settings(max_examples=100)
 def test_steps(plain: Plain, what: tuple[bool, bool]) -> None:
     """Each step is the least ratio of what was weighed before it, all free ones at once and first; nothing grows."""
-    assume(plain.prices[3] <= plain.prices[1])
+    assume(plain.prices[2] <= min(plain.rows))
     cascade = plain.cascade(*what)
     start = cascade.cost, cascade.found
     steps, left = cascade.steps()
@@ -98,7 +98,7 @@ def line(slices: int = 2) -> Plain:
     for s in range(slices):
         children += [(0, s, 1, 1, 40.0, 0.0), (1, s, 2, 2, 0.0, 10.0)]
         looks += [(0, s, 1, 200.0), (1, s, 2, 50.0)]
-    return Plain(sorted(children), looks, 3, slices, 3, (1.0, 1.0, 0.0, 0.0))
+    return Plain(sorted(children), looks, 3, slices, 3, (1.0, 0.0, 0.0), [1.0] * 3)
 
 
 def test_by_hand() -> None:
@@ -126,15 +126,23 @@ def test_ages() -> None:
 
 def test_what_is_refused_is_paid_for() -> None:
     plain = line(1)
-    plain.prices = (1.0, 5.0, 0.0, 2.0)
+    plain.prices, plain.rows = (1.0, 0.0, 2.0), [5.0] * 3
     cascade = plain.cascade()
     assert cascade.cost == 200 + 50 + 5 * 140
     cascade.drop(False, 1, 0)
     assert cascade.cost == 200 + 5 * 100 + 2 * 40
 
 
+def test_rows_may_cost_what_their_group_does() -> None:
+    plain = line(1)
+    plain.prices, plain.rows = (0.0, 0.0, 0.0), [1.0, 2.0, 3.0]
+    cascade = plain.cascade()
+    assert cascade.cost == 100 + 2 * 40
+    assert cascade.weights()[1].tolist() == [[100 + 2 * 40], [2 * 40], [0]]
+
+
 def test_nothing() -> None:
-    cascade = Plain([], [], 1, 1, 1, (1.0, 1.0, 1.0, 1.0)).cascade()
+    cascade = Plain([], [], 1, 1, 1, (1.0, 1.0, 1.0), [1.0]).cascade()
     steps, left = cascade.steps()
     assert (cascade.cost, cascade.found, len(steps), len(left)) == (0, 0, 0, 0)
 

@@ -113,6 +113,22 @@ def _of_events(account: Account, truth: Definition, member: int, events: int) ->
     return led, spent
 
 
+def test_memory() -> None:
+    """What is consumed may be the lengths of partial matches: of itself, and of what comes of it, in its slice."""
+    own, events = query(Q1), ds1(events=700, seed=3)
+    account = observed_piece(own, events, FEATURES, EVENT_FEATURES, 3, TABLE, "key", memory=True)
+    record, truth = account.record, Definition(account.record, times_of(own, events), 3, TABLE)
+    stored, expected = set(record.placed.tolist()), np.zeros((len(record.parents), 3))
+    for r, chain in enumerate(truth.chains):
+        assert account.lengths[r] == len(chain)
+        for one in chain:
+            expected[one, truth.born[r]] += len(chain) * (r in stored)
+    contribution, consumption = account.derived
+    assert consumption.tolist() == expected.tolist() and contribution.tolist() == truth.contribution.tolist()
+    spent = lists(account.events_of("b"), "consumption").sum()
+    assert spent == sum(len(truth.chains[r]) for r in stored if record.members[r] == 1)
+
+
 def test_without_a_value() -> None:
     schema = fc.Schema({"A": {"V": "int64"}, "B": {"V": "int64"}}, time="ts", type="type", time_unit="us")
     own = fc.parse("PATTERN SEQ(A a, B b) WITHIN 1ms", schema, name="q1")

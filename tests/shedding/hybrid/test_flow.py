@@ -36,11 +36,13 @@ VALUES = {"V": Values(1, 10)}
 CHILD = ("source", "slice", "kind", "target")
 
 
-def flow_of(own: fc.Query, events: pa.Table, slices: int, table: fc.CostTable, index: str) -> tuple[Flow, Observation]:
+def flow_of(
+    own: fc.Query, events: pa.Table, slices: int, table: fc.CostTable, index: str, memory: bool = False
+) -> tuple[Flow, Observation]:
     classes, of_events = features(own, VALUES), event_features(own, VALUES)
     (record,) = observe(own, events, cost_table=table, index=index, classes=classes, event_classes=of_events).records
     names = [{name: list(item.features) for name, item in told.items()} for told in (classes, of_events)]
-    account = Account(record, times_of(own, events), slices, table, *names)
+    account = Account(record, times_of(own, events), slices, table, *names, memory)
     return count_flow(account, classes, of_events), record
 
 
@@ -60,6 +62,22 @@ def test_a_run_adds_up(text: str, table: fc.CostTable, index: str, slices: int) 
     assert cascade.cost == pytest.approx(work, rel=1e-9)
     assert flow.children["made"].to_numpy().sum() == len(record.parents)
     assert flow.asked.sum() == len(record.tried) and flow.events == len(events)
+
+
+@pytest.mark.parametrize("text", [Q1, KLEENE])
+def test_memory(text: str) -> None:
+    """The lengths of all partial matches are what there is to be saved, and births are what saves them."""
+    own, events = query(text), ds1(events=3_000, seed=3)
+    flow, record = flow_of(own, events, 4, TABLE, "key", memory=True)
+    account = Account(record, times_of(own, events), 4, TABLE, {}, {})
+    cascade = flow.cascade(TABLE)
+    assert cascade.cost == pytest.approx(account.lengths[np.unique(record.placed)].sum())
+    assert cascade.found == len(record.matches)
+    steps = flow.steps(TABLE)
+    assert steps[-1].saved <= 1 and steps[-1].kept == pytest.approx(0, abs=1e-9)
+    pieces = [flow_of(own, events.slice(at, 1_500), 4, TABLE, "key", memory=True)[0] for at in (0, 1_500)]
+    assert total(pieces).cascade(TABLE).cost == pytest.approx(sum(piece.cascade(TABLE).cost for piece in pieces))
+    assert total(pieces).memory
 
 
 @given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 4))

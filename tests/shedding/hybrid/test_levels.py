@@ -23,7 +23,7 @@ def flow(children: Any = CHILDREN) -> Flow:
     columns = [np.array(column, np.int32) for column in zip(*children, strict=True)]
     ones = np.ones(len(children))
     table = pa.table([*columns, ones, ones, ones], ["source", "slice", "kind", "target", "made", "stored", "matched"])
-    return Flow(100.0, 2, 2, 2, 2, 4, table, pa.table({}), np.ones(4))
+    return Flow(100.0, 2, 2, 2, 2, 4, table, pa.table({}), np.ones(4), np.ones(2))
 
 
 @st.composite

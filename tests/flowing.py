@@ -1,0 +1,29 @@
+"""Flows of a query whose classes are known, by the record of a run from which nothing is dropped."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from accounted import times_of
+from ordered import Quiet
+
+import fastcep as fc
+from fastcep.engine.overload.observe import observe
+from fastcep.evaluate.features import Values, event_features, features
+from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.flow import Flow, count_flow
+
+PAPER = fc.CostTable.named("paper")
+VALUES = {"V": Values(1, 10)}
+KLEENE = "PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] AND SUM(b[].V) > c.V WITHIN 500us"
+
+
+def expected(own: fc.Query, events: pa.Table, slices: int, index: str = "key") -> Flow:
+    """The flow of a stream."""
+    classes, of_events = features(own, VALUES), event_features(own, VALUES)
+    (record,) = observe(own, events, index=index, classes=classes, event_classes=of_events).records
+    names = [{name: list(item.features) for name, item in told.items()} for told in (classes, of_events)]
+    return count_flow(Account(record, times_of(own, events), slices, PAPER, *names), classes, of_events)
+
+
+def shedder(own: fc.Query, slices: int, seed: int = 0) -> Quiet:
+    return Quiet(features(own, VALUES), event_features(own, VALUES), slices, seed)

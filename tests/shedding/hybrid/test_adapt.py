@@ -1,0 +1,183 @@
+"""A flow that is kept up with the stream: it changes when the stream does, and not by chance."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from flowing import PAPER, expected, shedder
+from ordered import controlled, made
+from shed_runs import Q1, query
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.shedding import Orders
+from fastcep.shedding.hybrid.adapt import Adapted
+from fastcep.shedding.hybrid.flow import Flow
+from fastcep.shedding.hybrid.levels import Levels, Shape
+
+WINDOW, STEP = 800, 200  # events of a window, and of a slice
+
+
+def q1() -> fc.Query:
+    return query(Q1.replace("2ms", "8ms"))
+
+
+@cache
+def flow() -> Flow:
+    return expected(q1(), ds1(events=40_000, seed=21), 4)
+
+
+def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tuple[fc.Engine, Any, Any]:
+    """One that drops what the flow says, but 2 % of it, or some of everything, and counts; and the chances.
+
+    Its windows are full of partial matches that were thinned out, as they are where a shedder begins to learn.
+    """
+    live = made(q1(), shedder(q1(), 4), index="key")
+    shedding = controlled(live).shedding
+    tables = np.full((3, shedding.event_stride), binds), np.full((3, shedding.stride, 4), births)
+    if demand > 0:
+        shape = Shape(3, shedding.event_stride, 3, shedding.stride, 4)
+        chosen = Levels(flow().steps(PAPER), flow(), shape).choose(demand)
+        tables = 0.98 * chosen.binds, 0.98 * chosen.cells
+    controlled(live).carry_out(Orders(binds=tables[0], births=tables[1], counts=True), 0)
+    live.process(BEFORE)
+    shedding.flows()
+    return live, *tables
+
+
+BEFORE = ds1(events=2 * WINDOW, seed=30)
+
+
+def later(events: pa.Table) -> pa.Table:
+    """A stream that comes behind what an engine has had before."""
+    times = pa.array(events["ts"].to_numpy() + BEFORE["ts"][-1].as_py() + 10)
+    return events.set_column(events.column_names.index("ts"), "ts", times)
+
+
+def follow(adapted: Adapted, events: pa.Table, *run: Any) -> list[int]:
+    """Learn of a stream slice by slice; at which events the flow has changed."""
+    live, binds, cells = run or engine()
+    events, changed = later(events), []
+    for at in range(0, len(events), STEP):
+        live.process(events.slice(at, STEP))
+        if adapted.learn(controlled(live).shedding.flows(), STEP, WINDOW, binds, cells):
+            changed.append(at)
+    return changed
+
+
+def worth(flow: Flow) -> Any:
+    """Per sum a.V + b.V how many matches come of partial matches that have it: the second state's."""
+    lost, *_ = flow.cascade(PAPER).weights()
+    return lost[flow.stride : flow.stride + 19, 0]
+
+
+@pytest.mark.parametrize(
+    ("events", "chances"),
+    [(100_000, {"demand": 0.3}), (100_000, {"demand": 0.7}), (50_000, {}), (50_000, {"binds": 0.3, "births": 0.5})],
+)  # fmt: skip
+def test_a_stream_that_stays_as_it_is(events: int, chances: Any) -> None:
+    """Nothing changes in 500 windows, whatever is dropped."""
+    adapted = Adapted(flow())
+    assert follow(adapted, ds1(events=events, seed=31), *engine(**chances)) == []
+    assert (adapted.changes, adapted.lost) == (0, 0) and 0 < adapted.drift < 0.5
+    assert adapted.flow is flow()
+
+
+@pytest.mark.parametrize("demand", [0.3, 0.6])
+def test_when_other_events_come(demand: float) -> None:
+    """C.V from 11 to 20: within four windows it is found, and soon those that were worth nothing are worth all."""
+    adapted, run = Adapted(flow()), engine(demand)
+    calm = ds1(events=8_000, seed=32)
+    assert follow(adapted, calm, *run) == [] and worth(adapted.flow)[9:].sum() == 0 < worth(adapted.flow)[:9].min()
+    other = ds1(events=12_000, seed=33, c_values=(11, 20))
+    late = pa.array(other["ts"].to_numpy() + calm["ts"][-1].as_py() + 10)
+    other = other.set_column(other.column_names.index("ts"), "ts", late)
+    changed = follow(adapted, other, *run)
+    print(changed[:3], worth(adapted.flow))
+    assert changed[0] <= 4 * WINDOW and adapted.changes == len(changed)
+    found = worth(adapted.flow)
+    assert found[9:].sum() > 20 * found[:9].sum()
+    truth = expected(q1(), other, 4)
+    by = truth.events / adapted.flow.events
+    assert by * adapted.flow.cascade(PAPER).found == pytest.approx(truth.cascade(PAPER).found, rel=0.25)
+    assert by * adapted.flow.cascade(PAPER).cost == pytest.approx(truth.cascade(PAPER).cost, rel=0.25)
+
+
+def test_when_twice_as_many_come() -> None:
+    """All types as before, but half the gaps: twice the children of a partial match."""
+    table = ds1(events=8_000, seed=34)
+    times = pa.array(table["ts"].to_numpy() // 2)
+    adapted = Adapted(flow())
+    changed = follow(adapted, table.set_column(table.column_names.index("ts"), "ts", times))
+    assert changed and changed[0] <= 4 * WINDOW
+    made_, was = (own.children["made"].to_numpy().sum() for own in (adapted.flow, flow()))
+    assert made_ > 1.5 * was
+
+
+def test_forgetting() -> None:
+    """What was counted before is as if it had never been."""
+    live, binds, cells = engine()
+    events = ds1(events=8_000, seed=37)
+    one, other = Adapted(flow()), Adapted(flow())
+    events = later(events)
+    live.process(events.slice(0, STEP))
+    counted = controlled(live).shedding.flows()
+    assert not one.learn(counted, STEP, WINDOW, binds, cells)
+    assert one.state()["recent"] != other.state()["recent"]
+    one.forget()
+    assert one.state()["recent"] == other.state()["recent"]
+    live.process(events.slice(STEP, STEP))
+    counted = controlled(live).shedding.flows()
+    for adapted in (one, other):
+        adapted.learn(counted, STEP, WINDOW, binds, cells)
+    assert one.state() == other.state()
+
+
+def test_old_counts_fade() -> None:
+    """Two slices of a window of four: what was counted before half of it counts half."""
+    live, binds, cells = engine()
+    live.process(later(ds1(events=2 * STEP, seed=37)))
+    counted = controlled(live).shedding.flows()
+    adapted = Adapted(flow())
+    nothing = tuple(part[:0] for part in counted[:3]) + (0.0, np.zeros_like(counted[4]))
+    adapted.learn(counted, 2 * STEP, WINDOW, binds, cells)
+    before = adapted.state()["recent"]
+    adapted.learn(nothing, 2 * STEP, WINDOW, binds, cells)  # type: ignore[arg-type]
+    after = adapted.state()["recent"]
+    assert after[1] == pytest.approx(np.array(before[1]) / 2) and after[4] == pytest.approx(before[4] / 2 + 2 * STEP)
+
+
+@pytest.mark.parametrize("c_values", [(1, 10), (11, 20)])
+def test_state(c_values: tuple[int, int]) -> None:
+    """What is restored, from JSON, goes on alike."""
+    events = ds1(events=12_000, seed=36, c_values=c_values)
+    one, again, run = Adapted(flow()), Adapted(flow()), engine(0.3)
+    changed = follow(one, events.slice(0, 6_000), *run)
+    assert bool(changed) is (c_values != (1, 10))
+    again.restore(json.loads(json.dumps(one.state())))
+    assert (again.drift, again.changes, again.lost) == (one.drift, one.changes, one.lost)
+    assert again.flow.children.equals(one.flow.children) or not changed
+    assert again.flow.steps(PAPER) == one.flow.steps(PAPER)
+    live, binds, cells = run
+    for at in range(6_000, 12_000, STEP):
+        live.process(later(events).slice(at, STEP))
+        counted = controlled(live).shedding.flows()
+        one.learn(counted, STEP, WINDOW, binds, cells)
+        again.learn(counted, STEP, WINDOW, binds, cells)
+    assert again.state() == one.state()
+
+
+def test_what_had_no_room_is_told() -> None:
+    live, binds, cells = engine()
+    shedding = controlled(live).shedding
+    shedding.count_flows(4, 16)
+    live.process(later(ds1(events=STEP * 4, seed=37)))
+    counted = shedding.flows()
+    adapted = Adapted(flow())
+    adapted.learn(counted, STEP * 4, WINDOW, binds, cells)
+    assert adapted.lost == counted[3] > 0

@@ -1,0 +1,333 @@
+"""Hybrid shedding, HyI and HyS: that they keep the contract, and find what their model says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contract import Contract, Make
+from contract import stream as stream_
+from evaluations import evaluated
+from fitted import EVENTS, PAPER, model, shed, stream, truth
+from shed_runs import Q1, SCHEMA, assert_within, found, query
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.engine.overload.controller import Controller
+from fastcep.engine.overload.protocols import Reading
+from fastcep.shedding import Hybrid, HybridInput, HybridState
+from fastcep.shedding.hybrid.model import HybridModel
+
+LONG = Q1.replace("2ms", "8ms")
+
+stream_of_contract = pytest.fixture(scope="module", name="stream")(stream_.__wrapped__)  # type: ignore[attr-defined]
+
+KINDS = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
+
+
+class TestHybrid(Contract):
+    make: Make = staticmethod(lambda: Hybrid(model()))
+    free = 0.6
+
+
+class TestHybridInput(Contract):
+    make: Make = staticmethod(lambda: HybridInput(model()))
+
+
+class TestHybridState(Contract):
+    make: Make = staticmethod(lambda: HybridState(model()))
+    free = 0.6
+
+
+# ------------------------------------------------------------------------------------------------------------ quality
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    """Of Q1 with C.V from 2 to 10 and windows as in the paper, fitted on other events of the kind."""
+    events, history = (ds1(events=EVENTS, seed=seed, c_values=(2, 10)) for seed in (11, 21))
+    shedders = ["ri", "rs", "hybrid", "hyi", "hys", "informed"]
+    report = evaluated(shedders, events, query(LONG), bounds=["60%", "40%", "20%"], history=history, skip=0.1)
+    return list(report.document["rows"])
+
+
+def row(name: str, bound: str) -> dict[str, Any]:
+    (one,) = (one for one in rows() if (one["shedder"], one["target"]) == (name, bound))
+    return one
+
+
+@pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_found_is_what_is_said(name: str, bound: str) -> None:
+    own = row(name, bound)
+    assert own["held"] and own["precision"] == 1
+    assert own["estimated_recall"] == pytest.approx(own["recall"], abs=0.05)
+
+
+@pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
+def test_it_finds_as_much_as_anyone(bound: str) -> None:
+    hybrid = row("hybrid", bound)["recall"]
+    assert hybrid >= row("informed", bound)["recall"] - 0.02
+    assert hybrid >= max(row(name, bound)["recall"] for name in ("ri", "rs")) + 0.05
+    assert hybrid >= max(row(name, bound)["recall"] for name in ("hyi", "hys")) - 0.02
+
+
+@pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
+def test_each_drops_what_it_is_named_for(bound: str) -> None:
+    assert row("hyi", bound)["shed_matches"] == 0 < row("hyi", bound)["shed_events"]
+    assert row("hys", bound)["shed_events"] == 0 < row("hys", bound)["shed_matches"]
+    assert row("hybrid", bound)["shed_events"] > 0
+
+
+@pytest.mark.parametrize("demand", [0.001, 0.3])
+def test_what_is_worth_nothing_goes_first(demand: float) -> None:
+    """Whatever is demanded: half of the work is for partial matches of which nothing comes."""
+    matches, live = shed(Hybrid(model()), demand)
+    plain = fc.Engine(query(), index="key", store="rows")
+    whole = found(plain.process(stream()))
+    assert_within(matches, whole)
+    assert len(matches) >= 0.99 * len(whole)
+    work = [one.metrics()["rows_visited"] + one.metrics()["rows_created"] for one in (live, plain)]
+    assert work[0] < 0.6 * work[1]
+    assert live.metrics()["shedding"]["estimated_recall"] > 0.99
+
+
+def test_of_nothing_that_is_demanded_nothing_is_dropped() -> None:
+    matches, live = shed(Hybrid(model()), 0.0)
+    assert matches == truth()
+    told = live.metrics()["shedding"]
+    assert (told["dropped_events"], told["dropped_partial_matches"]) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_the_seed_decides(kind: type[Hybrid]) -> None:
+    one, again, other = (shed(kind(model(), seed), 0.7)[0] for seed in (3, 3, 4))
+    assert one == again != other
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_a_model_on_disk_sheds_the_same(kind: type[Hybrid], tmp_path: Path) -> None:
+    model().save(tmp_path / "m")
+    given = shed(kind(model()), 0.7)[0]
+    assert shed(kind(tmp_path / "m"), 0.7)[0] == given == shed(kind(str(tmp_path / "m")), 0.7)[0]
+    assert given == shed(kind(fc.load_model(tmp_path / "m")), 0.7)[0]
+    assert given == shed(fc.shedding.by_name(kind.name, model=tmp_path / "m"), 0.7)[0]
+    assert kind(tmp_path / "m").spec() == kind(model()).spec()
+
+
+def test_another_model_is_another_shedder(tmp_path: Path) -> None:
+    one, other = Hybrid(model()), Hybrid(model(slices=2))
+    assert one.spec() != other.spec() and json.loads(json.dumps(one.spec())) == one.spec()
+    live = shed(one, 0.5)[1]
+    live.process(ds1(events=10, seed=1).slice(0, 0))
+    data = live.snapshot()
+    with pytest.raises(fc.SnapshotError):
+        fc.Engine.restore(data, shedder=other)
+
+
+# ----------------------------------------------------------------------------------------------------- several queries
+
+
+SHORT = Q1.replace("2ms", "1ms")
+
+
+def test_several_queries() -> None:
+    """Each sheds by its own model, and finds more than by chance."""
+    both = [query(), query(SHORT, "short")]
+    models = [model(), model(SHORT, "short")]
+    live = fc.Engine(both, clock="virtual", latency_bound=1e9, shedder=Hybrid(models), **PAPER)
+    matches = live.process(stream())
+    plain = fc.Engine(both, index="key", store="rows").process(stream())
+    assert len(matches) == len(plain)
+    mean = live.metrics()["shedding"]["processing_latency"]["mean"]
+    live = fc.Engine(both, clock="virtual", latency_bound=0.5 * mean, shedder=Hybrid(models), **PAPER)
+    matches = live.process(stream())
+    for name in ("q1", "short"):
+        assert_within(found(matches, name), found(plain, name))
+        assert len(matches.query(name)) >= 0.9 * len(plain.query(name))
+    told = live.metrics()["shedding"]
+    assert set(told["model"]) == {"q1", "short"}
+    assert told["processing_latency"]["mean"] < 0.6 * mean
+
+
+# ------------------------------------------------------------------------------------------------------ wrong models
+
+
+def test_no_model_of_the_query() -> None:
+    with pytest.raises(fc.errors.ModelError, match="has a model of 'q1', none of 'other'; fit one for it"):
+        shed(Hybrid(model()), 0.5, own=query(Q1, "other"))
+    with pytest.raises(fc.errors.ModelError, match="has a model of 'q1', none of 'short'"):
+        shed(Hybrid(model()), 0.5, own=[query(), query(SHORT, "short")])
+
+
+def test_a_model_of_another_query() -> None:
+    with pytest.raises(fc.errors.ModelError, match="fit one for this query"):
+        shed(Hybrid(model()), 0.5, own=query(Q1.replace("2ms", "3ms")))
+
+
+def test_a_model_of_another_schema() -> None:
+    schema = fc.Schema({name: {"ID": "int64", "V": "float64"} for name in "ABCD"}, time="ts", type="type",
+                       time_unit="us")  # fmt: skip
+    with pytest.raises(fc.errors.ModelError, match="schema differs"):
+        shed(Hybrid(model()), 0.5, own=fc.parse(Q1, schema, name="q1"))
+    assert schema != SCHEMA
+
+
+def test_a_model_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastcep.shedding.model.KINDS", ("hybrid", "other"))
+    with pytest.raises(fc.errors.ModelError, match="found a model of kind 'other', expected 'hybrid'"):
+        Hybrid(replace(model(), kind="other"))
+
+
+@pytest.mark.parametrize("part", ["children", "looks", "asked"])
+def test_a_model_whose_parts_do_not_fit(part: str) -> None:
+    own = model()
+    without = {name: table for name, table in own.parts.items() if name != part}
+    short = own.parts | {part: own.parts[part].drop_columns(own.parts[part].column_names[0])}
+    for parts in (without, short):
+        with pytest.raises(fc.errors.ModelError, match="does not fit together"):
+            Hybrid(replace(own, parts=parts))
+
+
+@pytest.mark.parametrize("name", ["states", "stride", "members", "event_stride", "slices"])
+def test_a_model_whose_numbers_do_not_fit(name: str) -> None:
+    own = model()
+    with pytest.raises(fc.errors.ModelError, match="does not fit together"):
+        Hybrid(replace(own, numbers=own.numbers | {name: 1 if name != "slices" else 2}))
+
+
+def test_a_model_comes_back_from_disk(tmp_path: Path) -> None:
+    own = HybridModel.of(model())
+    again = HybridModel.of(own.stored())
+    assert again.hash == own.hash and again.flow.steps(own.prices) == own.flow.steps(own.prices)
+    assert HybridModel.of(model(slices=2)).hash != own.hash
+
+
+def test_options() -> None:
+    for options, message in (
+        ({"explore": 1.5}, "explore=1.5"), ({"seed": -1}, "seed=-1"), ({"model": []}, "expected at least one"),
+        ({"adapt": 1}, "adapt=1; expected True or False"),
+        ({"model": [model(), model(SHORT, "short", 2)]}, "slices; fit all with as many"),
+    ):  # fmt: skip
+        with pytest.raises(fc.ValidationError, match=message):
+            Hybrid(**{"model": model()} | options)  # type: ignore[arg-type]
+    with pytest.raises(fc.errors.ModelError, match="'nowhere' is not there"):
+        Hybrid("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slices": 0}, "slices=0"),
+        ({"clusters": 0, "per": "leaf"}, "clusters=0"),
+        ({"kind": "hybird"}, "did you mean 'hybrid'"),
+        ({"history": ds1(events=10, seed=1).slice(0, 0)}, "no events|no partial match"),
+        ({"history": pa.table({"type": ["D"], "ID": [1], "V": [1], "ts": [0]})}, "no partial match in 1 events"),
+    ],
+)
+def test_what_cannot_be_fitted(options: Any, message: str) -> None:
+    history = options.pop("history", stream())
+    with pytest.raises(fc.ValidationError, match=message):
+        fc.fit(query(), history, **PAPER | options)
+
+
+# --------------------------------------------------------------------------------------------------------- adaptation
+
+
+def changing() -> pa.Table:
+    """C.V from 2 to 10, and from the middle on from 12 to 20."""
+    one, other = (ds1(events=EVENTS // 2, seed=41, c_values=values) for values in ((2, 10), (12, 20)))
+    late = pa.array(other["ts"].to_numpy() + one["ts"][-1].as_py() + 10)
+    return pa.concat_tables([one, other.set_column(other.column_names.index("ts"), "ts", late)]).combine_chunks()
+
+
+def test_it_follows_the_stream() -> None:
+    """Without adaptation nothing would be found any more; with it, within 13 windows most of it is again."""
+    own, events, last = query(LONG), changing(), EVENTS * 3 // 4
+    whole = [match for match in found(fc.Engine(own, index="key").process(events)) if match[1] >= last]
+    recalls, told = [], []
+    for adapt in (True, False):
+        matches, live = shed(Hybrid(model(LONG), adapt=adapt), 0.5, events, own)
+        recalls.append(sum(match[1] >= last for match in matches) / len(whole))
+        told.append(live.metrics()["shedding"]["model"]["q1"])
+    assert recalls[0] > 0.7 and recalls[1] < 0.05
+    assert told[0]["changes"] > 0 == told[1]["changes"] and told[0]["not_counted"] == 0
+
+
+def test_nothing_changes_without_reason() -> None:
+    _, live = shed(Hybrid(model(LONG)), 0.7, own=query(LONG))
+    told = live.metrics()["shedding"]["model"]["q1"]
+    assert told["changes"] == 0 <= told["drift"] < 0.5
+
+
+def test_what_is_learned_goes_on_from_a_snapshot() -> None:
+    from fastcep.evaluate.constant import ConstantDemand, SameDemand
+
+    events, half = changing(), EVENTS * 3 // 4 + 77
+
+    def shedder() -> Any:
+        return ConstantDemand(Hybrid(model(LONG)), 0.6)
+
+    def live() -> fc.Engine:
+        return fc.Engine(query(LONG), clock="virtual", latency_bound="1s", detector=SameDemand(0.6), shedder=shedder(),
+                         **PAPER)  # fmt: skip
+
+    whole, one = live(), live()
+    rows_ = found(whole.process(events))
+    before = found(one.process(events.slice(0, half)))
+    again = fc.Engine.restore(one.snapshot(), shedder=shedder(), detector=SameDemand(0.6))
+    assert before + found(again.process(events.slice(half))) == rows_
+    assert again.metrics()["shedding"]["model"] == whole.metrics()["shedding"]["model"]
+    assert whole.metrics()["shedding"]["model"]["q1"]["changes"] > 0
+
+
+# ----------------------------------------------------------------------------------------------- demand as it is needed
+
+
+def test_what_is_saved_for_nothing_does_not_end_the_demand() -> None:
+    """The latency would be 10 % too high; what is free saves half. The demand stays, and so does what is free."""
+    controller, saved, demands = Controller(), 0.0, []
+    for _ in range(300):
+        latency = 1.1 * (1 - saved)
+        demand = controller.update(Reading(latency - 1), saved)
+        saved = 0.5 if demand > 0 else 0.0
+        demands.append(demand)
+    assert min(demands) > 0 and demands[-1] < 0.5
+    controller, saved, off = Controller(), 0.0, 0
+    for _ in range(300):  # which is not so if nobody tells it
+        demand = controller.update(Reading(1.1 * (1 - saved) - 1))
+        saved = 0.5 if demand > 0 else 0.0
+        off += demand == 0
+    assert off > 50
+
+
+def test_the_demand_goes_when_it_is_not_needed() -> None:
+    controller, saved = Controller(), 0.0
+    for step in range(300):
+        load = 1.1 if step < 100 else 0.9
+        demand = controller.update(Reading(load * (1 - saved) - 1), saved)
+        saved = 0.5 if demand > 0 else 0.0
+    assert demand == 0
+
+
+def test_the_demand_stands_in_an_engine() -> None:
+    """A bound at 90 %: half of the work is dropped for nothing, all of the time, and nothing is lost."""
+    plain = fc.Engine(query(), clock="virtual", latency_bound=1e9, shedder=Hybrid(model()), **PAPER)
+    blocks: list[Any] = []
+    plain.listen(lambda processing, _: blocks.append(processing))
+    plain.process(stream())
+    bound = 0.9 * np.concatenate(blocks).mean()
+    live = fc.Engine(query(), clock="virtual", latency_bound=bound, shedder=Hybrid(model()), **PAPER)
+    demands = []
+    for at in range(0, EVENTS, 500):
+        live.process(stream().slice(at, 500))
+        demands.append(live.metrics()["shedding"]["demand"])
+    assert live.metrics()["shedding"]["episodes"] <= 2
+    assert np.mean(np.array(demands[10:]) > 0) > 0.9
+    assert live.metrics()["matches"] >= 0.99 * len(truth())
