@@ -52,6 +52,8 @@ from fastcep.query import (
     with_attributes,
 )
 from fastcep.query.registry import function, functions
+from fastcep.shedding.fit import fit
+from fastcep.shedding.model import Model, load_model
 
 __version__ = "0.1.0"
 
@@ -65,6 +67,7 @@ __all__ = [
     "InputQueue",
     "Matches",
     "MemoryLimitError",
+    "Model",
     "ModelError",
     "OrderError",
     "ParseError",
@@ -84,10 +87,12 @@ __all__ = [
     "aperiodic",
     "evaluate",
     "every",
+    "fit",
     "function",
     "functions",
     "group",
     "key_group",
+    "load_model",
     "maximum_rate",
     "on",
     "one_of",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fastcep
 
-HEAVY = ("numba", "llvmlite", "pyspark", "pandas", "sklearn", "matplotlib")
+HEAVY = ("numba", "llvmlite", "pyspark", "pandas", "sklearn", "scipy", "matplotlib")
 
 
 def test_import_is_light() -> None:

@@ -10,7 +10,7 @@ from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_input
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport class_of, class_of_event, screen, screens
+from fastcep._core.shed cimport age, class_of, class_of_event, screen, screens
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (
@@ -107,8 +107,8 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0
-    cdef bint picks = screens(core, edge)
+    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, fell = 0
+    cdef bint picks = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
     if source.birth >= 0:  # rows that this very event made stand at the end
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
@@ -117,6 +117,8 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
         m = min(CHUNK, end - first)
         n = 0
         start = bucket.data + first * fixed
+        if ages:
+            fell += age(core, edge.source, bucket, first, m)
         if edge.has_predicate:
             for i in range(m):
                 keep[i] = start[i * fixed] >= live_from
@@ -126,7 +128,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 for i in range(m):
                     rows[n] = i
                     n += keep[i]
-        elif source.first:  # the dead are all before head
+        elif source.first and not ages:  # the dead are all before head
             n = m
             visited += m
         else:
@@ -152,10 +154,12 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
             if core.failed:
                 return
         first += m
-    core.rows_visited += visited
+    core.rows_visited += visited + fell
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
-    if dead > (bucket.size - bucket.head) // 2 and dead > 8:
+    if edge.has_predicate:
+        dead = fell
+    if (dead > (bucket.size - bucket.head) // 2 and dead > 8) or (fell > 0 and source.first):
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 
 

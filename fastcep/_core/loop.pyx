@@ -69,7 +69,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if counts or core.shed.in_windows != NULL or core.observed.on:
+            if counts or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on:
                 begin_count(core, events, base + k)
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)

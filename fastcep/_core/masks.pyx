@@ -40,7 +40,7 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
         n = _domestic(core.foreign + base, relevant, n)
     if n > 0 and not core.failed:
         _compute(core, bits, relevant, n)
-        if core.shed.binds:
+        if core.shed.binds or core.shed.flows.on or core.observed.on:
             n = tried(core, bits, relevant, n, events.types + base, events.position + base)
     return n
 

@@ -7,7 +7,8 @@ both or neither. A row carries the number of its record beside its class. Noted 
 
 * the *places* of the rows: the buckets in which they stand, by a name that is hashed from index and key (so that it
   stays the same when the bucket goes and comes again);
-* the *probes*: the looks into a bucket, with the event that looked and the live rows that it found.
+* the *probes*: the looks into a bucket, with the event that looked and the live rows that it found;
+* the *values* of the features by which a child is classified, and those of each event that was tried for a variable.
 
 So the whole history can be told from these lists. Children come after their parents, so that what is summed up over
 descendants (the contribution and the consumption of a partial match; hybrid, section III-B) takes one pass from the end.
@@ -21,9 +22,10 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from fastcep._core.core cimport Core
 from fastcep._core.memory cimport unlimited
 from fastcep._core.observed cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, Observed
+from fastcep._core.predicate cimport CHUNK
 from fastcep._core.store cimport Bucket, key_of
-from fastcep._core.tables cimport Edge
-from fastcep._core.vectors cimport Vec, push, vec_free
+from fastcep._core.tables cimport Column, Edge
+from fastcep._core.vectors cimport Vec, push, reserve, vec_free
 
 
 cdef void observe_init(Observed* observed) noexcept nogil:
@@ -53,7 +55,8 @@ cdef inline void _lists(Observed* observed, Vec** lists) noexcept nogil:
     lists[0], lists[1], lists[2], lists[3] = &observed.parents, &observed.events, &observed.edges, &observed.classes
     lists[4], lists[5] = &observed.placed, &observed.places
     lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.asked, &observed.visited
-    lists[10] = &observed.matches
+    lists[10], lists[11] = &observed.matches, &observed.values
+    lists[12], lists[13], lists[14] = &observed.tried, &observed.members, &observed.event_values
 
 
 cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
@@ -78,6 +81,46 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
             core.failed = True
             return
         words[i] |= (observed.parents.size - 1) << RECORD_AT
+
+
+cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil:
+    """Note the features of children, as they have just been computed to classify them."""
+    cdef Vec* values = &core.observed.values
+    cdef int64_t nulls
+    cdef int i, f, features = core.shed.classifiers[edge.target].n_features if edge.has_features else 0
+    if features == 0:
+        return
+    if reserve(values, values.size + n * (features + 1)) < 0:
+        core.failed = True
+        return
+    for i in range(n):
+        nulls = 0
+        for f in range(features):
+            nulls |= <int64_t>core.shed.nulls[f * CHUNK + i] << f
+            values.data[values.size + 1 + f] = core.shed.values[f * CHUNK + i]
+        values.data[values.size] = nulls
+        values.size += features + 1
+
+
+cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil:
+    """Note that event ``k`` of the chunk is tried for a variable, and its features."""
+    cdef Observed* observed = &core.observed
+    cdef Vec* values = &observed.event_values
+    cdef const Column* column
+    cdef int64_t nulls = 0
+    cdef int f, features = core.shed.by_member[member].n_features
+    if (push(&observed.tried, position) < 0 or push(&observed.members, member) < 0
+            or (features > 0 and reserve(values, values.size + features + 1) < 0)):
+        core.failed = True
+        return
+    if features == 0:
+        return
+    for f in range(features):
+        column = core.columns + core.shed.features_of[member][f]
+        nulls |= <int64_t>(column.null != NULL and column.null[k]) << f
+        values.data[values.size + 1 + f] = column.data[k]
+    values.data[values.size] = nulls
+    values.size += features + 1
 
 
 cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil:

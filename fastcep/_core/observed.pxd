@@ -3,7 +3,7 @@ from fastcep._core.memory cimport Budget
 from fastcep._core.vectors cimport Vec
 
 cdef enum:
-    LISTS = 11               # of the record
+    LISTS = 15               # of the record
     CLASS_BITS = 8
     EDGE_BITS = 32
     RECORD_AT = 16           # a row's class word holds the number of its record above its class and mark
@@ -23,3 +23,7 @@ cdef struct Observed:
     Vec asked                # the edge, and the class of the event above it << EDGE_BITS,
     Vec visited              # and how many live rows there were
     Vec matches              # per match its record
+    Vec values               # per record of a state with features: a bit for each that is null, and the features
+    Vec tried                # per event and variable that it is tried for: its position,
+    Vec members              # the variable,
+    Vec event_values         # and, if there are some, the features, as above

@@ -2,20 +2,24 @@
 """Load shedding inside the matcher.
 
 What is dropped is said by tables that the engine's overload control writes between two batches of events; here they are
-only looked up. There are five places, from the cheapest relief to the dearest:
+only looked up. There are six places, from the cheapest relief to the dearest:
 
 * an *event* is dropped, by a chance per type, before any condition on it is evaluated (``masks``);
 * an event is not tried for a *variable*, by a chance per variable and class of the event, behind the conditions on the
   event alone (``masks``); where it is tried for none, it is dropped;
 * an event is kept out of one isolated *window*, by a chance per type and place in the window (``parts``);
-* the *birth* of a partial match is refused, by a chance per state and class, before it is stored (``extend``);
+* the *birth* of a partial match is refused, by a chance per state, class and slice of the window's time, before it is
+  stored (``extend``);
+* a partial match falls with *age*, when it is looked at, if in the slice of its window's time its birth would be refused
+  (``extend``);
 * partial matches are *dropped* while they live, by a chance per cell (state, class, slice of the window's time), in a walk
   through all rows (`walk_cells`), and their memory given back; a row in several indexes is dropped from all of them,
   and counted in the first.
 
-A *class* is looked up in a table by the values that the plan lets every edge compute at a birth (`EdgePlan.features`); a row
-carries its own. Chances are drawn by hashing: events by their position, so that all queries drop the same ones whatever
-the batches are; births by a running number; rows by what they bind. So a run is repeatable for a seed.
+A *class* is looked up in a table, or found by a decision tree, by the values that the plan lets every edge compute at a
+birth (`EdgePlan.features`); a row carries its own. Chances are drawn by hashing: events by their position, so that all
+queries drop the same ones whatever the batches are; births by their first event and their last; rows by a salt beside that,
+without which a chance drops those whose birth it would have refused. So a run is repeatable for a seed.
 
 Invariant: a dropped row is as one whose window has ended, so that no match appears which would not have been there
 (where a query is monotonic); what is left stays in birth order.
@@ -24,11 +28,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
 from libc.stdlib cimport calloc, free
 
-from fastcep._core.core cimport Core, row_inputs
-from fastcep._core.observe cimport note_children
+from fastcep._core.core cimport Core, position_of, row_inputs
+from fastcep._core.flows cimport count_children, flows_free
+from fastcep._core.observe cimport note_children, note_tried, note_values
 from fastcep._core.parts cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Shed
+from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Node, Shed
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport HOME, Column, Edge, State
@@ -69,6 +74,10 @@ cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint1
             if not mask >> m & 1:
                 continue
             own = class_of_event(core, m, k)
+            if core.observed.on:
+                note_tried(core, m, k, position + k)
+            if shed.flows.on:
+                shed.flows.asked[m * shed.member_stride + own] += 1
             chance = shed.withhold[m * shed.member_stride + own]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
@@ -84,58 +93,115 @@ cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil:
     """The class of an event that may be bound to a variable."""
     cdef const Classifier* by = core.shed.by_member + member
     cdef const Column* column
-    cdef int64_t at = 0, value
+    cdef int64_t words[MOST_FEATURES]
     cdef int f
     for f in range(by.n_features):
         column = core.columns + core.shed.features_of[member][f]
         if column.null != NULL and column.null[k]:
             return by.other
-        value = place_in(by, f, column.data[k])
+        words[f] = column.data[k]
+    return _class_by(by, words, 1) if by.n_features > 0 else 0
+
+
+cdef inline int64_t _class_by(const Classifier* by, const int64_t* words, int step) noexcept nogil:
+    """The class of what has these features, ``step`` words apart."""
+    cdef const Node* node = by.tree
+    cdef int64_t at = 0, value
+    cdef double number
+    cdef int f
+    if node != NULL:
+        while node.feature >= 0:
+            value = words[node.feature * step]
+            number = (<double*>&value)[0] if by.floats >> node.feature & 1 else <double>value
+            if number != number:
+                return by.other
+            node = by.tree + (node.left if number <= node.threshold else node.right)
+        return node.own
+    for f in range(by.n_features):
+        value = place_in(by, f, words[f * step])
         if value < 0:
             return by.other
         at = at * by.size[f] + value
-    return by.table[at] if by.n_features > 0 else 0
+    return by.table[at]
 
 
 # ---------------------------------------------------------------------- births
 
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil:
-    """Find the classes of the children of ``n`` rows of a bucket (as for ``stage_rows``) and refuse some of them.
+    """Find the class words of the children of ``n`` rows of a bucket (as for ``stage_rows``) and refuse some of them.
 
-    Leaves the rows whose child is not refused, in order, with their classes in ``shed.classes``; returns how many these
-    are. Where the event is used up, or reported, even if no child is stored, all rows stay and the class of a refused
+    Leaves the rows whose child is not refused, in order, with their words in ``shed.classes``; returns how many these
+    are. Where the event is used up, or reported, even if no child is stored, all rows stay and the word of a refused
     child is -1.
     """
     cdef Shed* shed = &core.shed
     cdef State* state = core.states + edge.target
-    cdef const int64_t* chances = shed.refuse + edge.target * shed.stride
+    cdef const int64_t* chances = shed.refuse + edge.target * shed.stride * shed.slices
     cdef int64_t* refused = shed.refused + edge.target * shed.stride
     cdef int i, kept = 0
-    cdef int64_t own
+    cdef int64_t own, word, start, chance
     cdef bint marks = state.accepting or core.must_advance
     _classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # nothing is refused then
+        note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
         return n
-    if not shed.births:
+    if shed.flows.on:
+        count_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+    if not shed.births or not edge.born:
         return n
-    if shed.classifiers[edge.target].n_features == 0 and not marks and (chances[0] == 0 or chances[0] >> 32):
+    if shed.classifiers[edge.target].n_features == 0 and not marks and shed.slices == 1 and (
+            chances[0] == 0 or chances[0] >> 32):
         if chances[0] == 0:
             return n
         shed.n_refused += n
         refused[0] += n
         return 0
     for i in range(n):
-        own = shed.classes[i]
-        if chances[own] > 0 and (chances[own] >> 32 or _drawn(shed, chances[own])):
+        word = shed.classes[i]
+        own = class_of(word)
+        start = -1 if bucket == NULL else bucket.data[
+            (<int64_t>first + (i if rows == NULL else rows[i])) * core.states[edge.source].fixed]
+        chance = chances[own * shed.slices + (slice_at(core, start) if shed.slices > 1 and start >= 0 else 0)]
+        if chance > 0 and (chance >> 32 or _falls_birth(core, start, chance)):
             shed.n_refused += 1
             refused[own] += 1
-            own = -1
-        shed.classes[kept] = own
+            word = -1
+        shed.classes[kept] = word
         if rows != NULL:
             rows[kept] = rows[i]
-        kept += own >= 0 or marks
+        kept += word >= 0 or marks
     return kept
+
+
+cdef inline bint _falls_birth(const Core* core, int64_t start, int64_t chance) noexcept nogil:
+    """Whether a child is refused: drawn by the first event that it binds, and the last one."""
+    cdef int64_t first = core.event_position if start < 0 else core.starts.position[start & core.starts.mask]
+    return _drawn(core, first, core.event_position, 0) < chance
+
+
+cdef inline int64_t _drawn(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
+    return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> 32)
+
+
+cdef int slice_at(Core* core, int64_t start) noexcept nogil:
+    """The slice of its window in which the event comes that is matched, for partial matches of a start."""
+    cdef Shed* shed = &core.shed
+    cdef int64_t window = core.window_id if core.is_isolated else -1, last = core.event_position, bound
+    cdef int s
+    if shed.bounds_at != last or core.is_isolated:
+        for s in range(shed.slices - 1):
+            bound = max(shed.bounds[s], core.starts.first)
+            if core.is_isolated or bound > core.starts.next:
+                bound = _first_of(core, s, shed.slices, window, last)
+            while bound < core.starts.next and _slice_of(core, bound, shed.slices, window, last) > s:
+                bound += 1
+            shed.bounds[s] = bound
+        shed.bounds_at = last
+    s = 0
+    while s < shed.slices - 1 and start < shed.bounds[s]:
+        s += 1
+    return s
 
 
 cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) noexcept nogil:
@@ -150,18 +216,12 @@ cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) no
     return word if <uint64_t>word < <uint64_t>by.size[feature] else -1
 
 
-cdef inline bint _drawn(Shed* shed, int64_t chance) noexcept nogil:
-    shed.drawn += 1
-    return falls(~shed.seed, shed.drawn, chance)
-
-
 cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
                     int k) noexcept nogil:
     cdef Shed* shed = &core.shed
     cdef const Classifier* by = shed.classifiers + edge.target
     cdef int64_t* outputs[MOST_FEATURES]
     cdef uint8_t* output_nulls[MOST_FEATURES]
-    cdef int64_t at, value
     cdef int i, f
     if by.n_features == 0 or not edge.has_features:
         for i in range(n):
@@ -173,18 +233,46 @@ cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int firs
     row_inputs(core, &edge.features, edge.index if bucket != NULL else 0, bucket, first, k)
     run(core.vm, &edge.features, core.inputs, rows, n, NULL, outputs, output_nulls, 0)
     for i in range(n):
-        at = 0
         for f in range(by.n_features):
-            value = -1 if output_nulls[f][i] else place_in(by, f, outputs[f][i])
-            if value < 0:
+            if output_nulls[f][i]:
                 shed.classes[i] = by.other
                 break
-            at = at * by.size[f] + value
         else:
-            shed.classes[i] = by.table[at]
+            shed.classes[i] = _class_by(by, shed.values + i, CHUNK)
 
 
 # ---------------------------------------------------------------------- partial matches that live
+
+cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept nogil:
+    """Drop those of ``n`` rows of a bucket whose birth would be refused now; returns how many. They stay where they are."""
+    cdef Shed* shed = &core.shed
+    cdef State* own = core.states + state
+    cdef const int64_t* chances = shed.refuse + state * shed.stride * shed.slices
+    cdef int64_t* row = bucket.data + <int64_t>first * own.fixed
+    cdef int64_t class_, chance, live_from = core.starts.first
+    cdef int i, fell = 0
+    for i in range(n):
+        if row[0] >= live_from:
+            class_ = class_of(row[own.classed]) if own.classed >= 0 else 0
+            chance = chances[(class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])]
+            if chance > 0 and _falls_row(core, own, row, 0, chance):
+                _fall(core, state, row)
+                fell += 1
+        row += own.fixed
+    return fell
+
+
+cdef inline void _fall(Core* core, int state, int64_t* row) noexcept nogil:
+    """Take a live row for dead; one in several indexes counts in the first."""
+    cdef State* own = core.states + state
+    cdef int64_t word = row[own.classed] if own.classed >= 0 else 0
+    cdef bint counts = own.n_indexes == 1 or word & HOME
+    cdef int64_t class_ = class_of(word)
+    core.starts.rows[row[0] & core.starts.mask] -= counts
+    core.starts.live -= counts
+    core.shed.dropped[state * core.shed.stride + (class_ if class_ < core.shed.stride else 0)] += counts
+    row[0] = -1
+
 
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil:
     """Count the live rows of each cell, [state][class][slice], and drop some of them; returns how many were looked at.
@@ -215,7 +303,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
     cdef int i, s, number, classed
     cdef bint some, counts_here, alone
     for s in range(slices):
-        bounds[s] = _first_of(core, s, slices, window)
+        bounds[s] = _first_of(core, s, slices, window, core.last)
     for i in range(core.n_indexes):
         index = core.indexes + i
         number = core.infos[i].state
@@ -240,10 +328,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                     seen += 1
                     if chances != NULL and chances[cell] > 0 and _falls_row(
                             core, core.states + number, row, salt, chances[cell]):
-                        core.starts.rows[row[0] & core.starts.mask] -= counts_here
-                        core.starts.live -= counts_here
-                        shed.dropped[number * shed.stride + own] += counts_here
-                        row[0] = -1
+                        _fall(core, number, row)
                         some = True
                 row += index.fixed
             if some:
@@ -253,38 +338,38 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
 
 cdef inline bint _falls_row(const Core* core, const State* state, const int64_t* row, uint64_t salt,
                             int64_t chance) noexcept nogil:
-    """Whether a row falls: drawn by the events that it binds, which are the same in an engine that was restored."""
-    cdef int64_t word
+    """Whether a row falls: drawn by the first event that it binds, and the last one, as its birth was.
+
+    In an engine that was restored these are the same.
+    """
+    cdef int64_t first = core.starts.position[row[0] & core.starts.mask], last = first, word
     cdef int c, slot
     if chance >> 32:
         return True
-    salt = mixed(salt ^ <uint64_t>core.starts.position[row[0] & core.starts.mask])
     for c in range(state.n_bind):
         word = row[state.bind + c]
         slot = state.slots[c]
-        if slot < core.n_members and not core.leaves[slot].repeated:
-            salt = mixed(salt ^ <uint64_t>word)
-            continue
-        while word >= 0:
-            salt = mixed(salt ^ <uint64_t>core.starts.event[word])
-            word = core.starts.previous[word]
-    return <int64_t>(salt >> 32) < chance
+        if word >= 0:
+            if slot >= core.n_members or core.leaves[slot].repeated:
+                word = position_of(core.starts.event[word])
+            last = max(last, word)
+    return _drawn(core, first, last, salt) < chance
 
 
-cdef int64_t _first_of(Core* core, int slice, int slices, int64_t window) noexcept nogil:
-    """The oldest start whose slice is at most this one; younger ones have smaller slices."""
+cdef int64_t _first_of(Core* core, int slice, int slices, int64_t window, int64_t last) noexcept nogil:
+    """The oldest start whose slice is at most this one, ``last`` being the last event; younger ones have smaller slices."""
     cdef int64_t low = core.starts.first, high = core.starts.next, middle
     while low < high:
         middle = low + (high - low) // 2
-        if _slice_of(core, middle, slices, window) > slice:
+        if _slice_of(core, middle, slices, window, last) > slice:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window) noexcept nogil:
-    """The slice of the window's time, or events, that has passed since a start; of an explicit one since it opened."""
+cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window, int64_t last) noexcept nogil:
+    """The slice of the window's time, or of events up to ``last``, since a start; of an explicit one since it opened."""
     cdef Starts* starts = &core.starts
     cdef const Opened* opened
     cdef int64_t slot = start & starts.mask
@@ -292,14 +377,14 @@ cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window) noexce
     if starts.kind == TIME:
         age, span = <double>(core.now - starts.time[slot]), <double>starts.span
     elif starts.kind == EVENTS:
-        age, span = <double>(core.last - starts.position[slot]), <double>starts.span
+        age, span = <double>(last - starts.position[slot]), <double>starts.span
     elif core.windows.first < core.windows.next:
         opened = window_at(&core.windows, window if window >= 0 else max(starts.window[slot], core.windows.first))
         span = <double>core.windows.length
         if core.windows.closing == AFTER_TIME:
             age = <double>(core.now - opened.time)
         elif core.windows.closing == AFTER_EVENTS:
-            age = <double>(core.last - opened.position)
+            age = <double>(last - opened.position)
         else:
             return 0
     else:
@@ -325,23 +410,41 @@ cdef int shed_init(
     shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
     shed.withhold = <int64_t*>calloc(2 * members * member_stride + 1, sizeof(int64_t))
     shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
-    shed.refuse = <int64_t*>calloc(4 * n_states * stride + 1, sizeof(int64_t))
+    shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
     shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
     shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
-    if (shed.by_type == NULL or shed.refuse == NULL or shed.classifiers == NULL or shed.values == NULL
-            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL):
+    if (shed.by_type == NULL or shed.born == NULL or shed.classifiers == NULL or shed.values == NULL
+            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL
+            or slice_births(shed, n_states, 1) < 0):
         return -1
     shed.withheld = shed.withhold + members * member_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
     shed.seen = shed.by_type + 4 * n_types
-    shed.born = shed.refuse + n_states * stride
-    shed.refused = shed.refuse + 2 * n_states * stride
-    shed.dropped = shed.refuse + 3 * n_states * stride
+    shed.refused = shed.born + n_states * stride
+    shed.dropped = shed.born + 2 * n_states * stride
     shed.classes = shed.values + MOST_FEATURES * CHUNK
     shed.on = True
+    return 0
+
+
+cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
+    """Make room for chances of births by that many slices, all 0; -1 without memory, and all is as before."""
+    cdef int64_t* refuse = <int64_t*>calloc(n_states * shed.stride * slices + 1, sizeof(int64_t))
+    cdef int64_t* bounds = <int64_t*>calloc(slices, sizeof(int64_t))
+    cdef uint8_t* ages = <uint8_t*>calloc(n_states + 1, 1)
+    if refuse == NULL or bounds == NULL or ages == NULL:
+        free(refuse)
+        free(bounds)
+        free(ages)
+        return -1
+    free(shed.refuse)
+    free(shed.bounds)
+    free(shed.ages)
+    shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
+    shed.births = False
     return 0
 
 
@@ -350,6 +453,10 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.by_type)
     free(shed.in_windows)
     free(shed.refuse)
+    free(shed.bounds)
+    free(shed.ages)
+    free(shed.born)
+    flows_free(&shed.flows)
     free(shed.classifiers)
     free(shed.values)
     free(shed.nulls)
@@ -359,7 +466,7 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     shed.by_member = NULL
     shed.features_of = NULL
     shed.withhold = NULL
-    shed.by_type = shed.in_windows = shed.refuse = shed.values = NULL
-    shed.nulls = NULL
+    shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
+    shed.nulls = shed.ages = NULL
     shed.classifiers = NULL
     shed.on = shed.events = shed.births = shed.binds = False

@@ -1,6 +1,6 @@
 # cython: language_level=3
 """What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -11,12 +11,18 @@ from fastcep._core.loop cimport held_bytes
 from fastcep._core.match cimport Matcher
 from fastcep._core.observe cimport observe_init
 from fastcep._core.observed cimport Observed
-from fastcep._core.shed cimport shed_init, walk_cells
-from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier
+from fastcep._core.flows cimport flows_add, flows_clear, flows_free, flows_init
+from fastcep._core.shed cimport mixed, shed_init, slice_births, walk_cells
+from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Flows, Node
 from fastcep._core.vectors cimport take
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
+
+
+#: A node of a decision tree: the feature that it asks for (-1: a leaf), where a value goes that is at most the threshold, and
+#: the others; the class of a leaf.
+NODE = np.dtype([("feature", np.int32), ("left", np.int32), ("right", np.int32), ("own", np.int32), ("threshold", np.float64)])
 
 
 cdef int _check_slices(Py_ssize_t slices) except -1:
@@ -55,6 +61,28 @@ cdef int _classify(Classifier* by, item, str dtypes) except -1:
     return 0
 
 
+cdef int _plant(Classifier* by, item, str dtypes) except -1:
+    """Take a decision tree."""
+    cdef const uint8_t[::1] nodes
+    nodes, by.other = item
+    by.n_features = len(dtypes)
+    assert 0 < by.n_features <= MOST_FEATURES and nodes.shape[0] % sizeof(Node) == 0
+    by.tree = <Node*>&nodes[0]
+    by.floats = sum(1 << f for f, dtype in enumerate(dtypes) if dtype == "f")
+    return 0
+
+
+cdef int _classify_by(Classifier* by, item, str dtypes) except -1:
+    return _plant(by, item, dtypes) if len(item) == 2 else _classify(by, item, dtypes)
+
+
+cdef int _most(item) except -1:
+    """The largest class that there is."""
+    nodes, other = item[-2:]
+    own = nodes.view(NODE)["own"] if len(item) == 2 else nodes
+    return max(int(own.max()), other)
+
+
 cdef int32_t* _numbers(int32_t[::1] numbers):
     return &numbers[0]
 
@@ -83,7 +111,8 @@ cdef class Shedding:
         ----------
         classes
             Per state ``(low, size, table, other)``: by which values of its features (each from ``low`` on so many) a
-            partial match is of which class; the others, and null, are of class ``other``. None: all are of class 0.
+            partial match is of which class; the others, and null, are of class ``other``. Or ``(nodes, other)``, a
+            decision tree as bytes (see `Tree.nodes`). None: all are of class 0.
         seed
             Of what is drawn.
         events
@@ -96,8 +125,7 @@ cdef class Shedding:
         bound = plan.event_features or [()] * members
         assert len(classes) == self.core.n_states
         assert len(events) == members
-        strides = [max([1] + [max(int(item[2].max()), item[3]) + 1 for item in tables if item is not None])
-                   for tables in (classes, events)]
+        strides = [max([1] + [_most(item) + 1 for item in tables if item is not None]) for tables in (classes, events)]
         if shed_init(&self.core.shed, len(plan.type_members), self.core.n_states, strides[0], members, strides[1], seed) < 0:
             raise MemoryError("no memory for load shedding")
         columns = [np.array(own, np.int32) for own in bound]
@@ -105,10 +133,10 @@ cdef class Shedding:
         self.matcher.keeps = (self.classes, self.costs)
         for i, item in enumerate(classes):
             if item is not None:
-                _classify(self.core.shed.classifiers + i, item, plan.states[i].features)
+                _classify_by(self.core.shed.classifiers + i, item, plan.states[i].features)
         for i, item in enumerate(events):
             if item is not None:
-                _classify(self.core.shed.by_member + i, item, "".join(plan.columns[c].dtype for c in bound[i]))
+                _classify_by(self.core.shed.by_member + i, item, "".join(plan.columns[c].dtype for c in bound[i]))
                 self.core.shed.features_of[i] = _numbers(columns[i])
 
     @property
@@ -144,15 +172,74 @@ cdef class Shedding:
             for j in range(chances.shape[1]):
                 self.core.shed.in_windows[i * chances.shape[1] + j] = chances[i, j]
 
-    def refuse_births(self, const int64_t[:, ::1] chances):
-        """Refuse births of partial matches from now on, by a chance per state and class."""
-        cdef Py_ssize_t i, j
+    def refuse_births(self, const int64_t[:, :, ::1] chances):
+        """Refuse births of partial matches from now on, by a chance per state, class and slice of the window."""
+        cdef Py_ssize_t i, n = chances.shape[0] * chances.shape[1] * chances.shape[2]
+        cdef const int64_t* flat = &chances[0, 0, 0] if n > 0 else NULL
         assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
+        _check_slices(chances.shape[2])
+        if chances.shape[2] != self.core.shed.slices and slice_births(
+                &self.core.shed, self.core.n_states, <int>chances.shape[2]) < 0:
+            raise MemoryError("no memory for load shedding")
         self.core.shed.births = False
-        for i in range(chances.shape[0]):
-            for j in range(chances.shape[1]):
-                self.core.shed.refuse[i * chances.shape[1] + j] = chances[i, j]
-                self.core.shed.births |= chances[i, j] > 0
+        for i in range(n):
+            self.core.shed.refuse[i] = flat[i]
+            self.core.shed.births |= flat[i] > 0
+        grown = np.asarray(chances).max(axis=2, initial=0) > np.asarray(chances)[:, :, 0] if n > 0 else np.zeros((0, 1), bool)
+        for i in range(self.core.n_states):
+            self.core.shed.ages[i] = grown[i].any()
+
+    def count_flows(self, int slices, int64_t capacity=1 << 14):
+        """Count the children of partial matches from now on, see flows.pyx, by so many slices of the window.
+
+        ``capacity``: of the table, a power of two; it takes 16 bytes each.
+        """
+        _check_slices(slices)
+        assert capacity > 0 and capacity & (capacity - 1) == 0
+        if slices != self.core.shed.slices and slice_births(&self.core.shed, self.core.n_states, slices) < 0:
+            raise MemoryError("no memory for load shedding")
+        if flows_init(&self.core.shed.flows, capacity, self.core.shed.members * self.core.shed.member_stride) < 0:
+            raise MemoryError("no memory for load shedding")
+
+    def stop_flows(self):
+        """Count no more."""
+        flows_free(&self.core.shed.flows)
+
+    def flows(self):
+        """What was counted since the last call: keys (uint64, see flows.pxd, ascending), counts, their squares, and how many
+        were lost; and per variable and class, how many events were tried for it.
+        """
+        cdef Flows* own = &self.core.shed.flows
+        cdef int64_t i, n = 0, cells = self.core.shed.members * self.core.shed.member_stride
+        keys, counts, squares, asked = np.empty(own.used, np.uint64), np.empty(own.used), np.empty(own.used), np.zeros(cells)
+        cdef uint64_t[::1] to_keys = keys
+        cdef double[::1] to_counts = counts, to_squares = squares, to_asked = asked
+        for i in range(own.capacity):
+            if own.keys[i] != 0:
+                to_keys[n], to_counts[n], to_squares[n] = own.keys[i], own.counts[i], own.squares[i]
+                n += 1
+        for i in range(cells if own.on else 0):
+            to_asked[i] = own.asked[i]
+        lost = own.lost
+        if own.on:
+            flows_clear(own, cells)
+        order = np.argsort(keys)
+        return keys[order], counts[order], squares[order], lost, asked.reshape(-1, self.core.shed.member_stride)
+
+    def resume_flows(self, const uint64_t[::1] keys, const double[::1] counts, const double[::1] squares, double lost,
+                     const double[:, ::1] asked):
+        """Go on from what `flows` has told."""
+        cdef Py_ssize_t i, j
+        assert self.core.shed.flows.on and keys.shape[0] == counts.shape[0] == squares.shape[0]
+        assert asked.shape[0] == self.core.shed.members and asked.shape[1] == self.core.shed.member_stride
+        flows_clear(&self.core.shed.flows, self.core.shed.members * self.core.shed.member_stride)
+        for i in range(keys.shape[0]):
+            if keys[i] != 0:
+                flows_add(&self.core.shed.flows, keys[i], counts[i], squares[i])
+        self.core.shed.flows.lost += lost
+        for i in range(asked.shape[0]):
+            for j in range(asked.shape[1]):
+                self.core.shed.flows.asked[i * asked.shape[1] + j] = asked[i, j]
 
     def withhold(self, const int64_t[:, ::1] chances):
         """Do not try events for a variable from now on, by a chance per variable and class of the event."""
@@ -172,13 +259,14 @@ cdef class Shedding:
     def drop_rows(self, const int64_t[:, :, ::1] chances, unsigned long long salt):
         """Drop partial matches now, by a chance per state, class and slice; returns how many were looked at.
 
-        ``salt`` is another number at each call, or one and the same would fall each time.
+        ``salt`` is another number at each call, or one and the same would fall each time; 0: those fall whose birth would
+        have been refused with the chance.
         """
         cdef int64_t seen
         assert chances.shape[0] == self.core.n_states and chances.shape[1] == self.core.shed.stride
         _check_slices(chances.shape[2])
         with nogil:
-            seen = walk_cells(self.core, <int>chances.shape[2], &chances[0, 0, 0], NULL, salt ^ self.core.shed.seed)
+            seen = walk_cells(self.core, <int>chances.shape[2], &chances[0, 0, 0], NULL, mixed(salt) if salt else 0)
         FC_CHECK(held_bytes(self.core) == self.core.budget.used)
         return seen
 
@@ -222,7 +310,8 @@ cdef class Shedding:
         """End the record and give it, as int64 arrays.
 
         ``parents``, ``events``, ``edges``, ``classes`` by record; ``placed``, ``places`` by row of an index; ``probes``,
-        ``probed``, ``asked``, ``visited`` by look into a bucket; ``matches``: the record of each match.
+        ``probed``, ``asked``, ``visited`` by look into a bucket; ``matches``: the record of each match; ``values`` by
+        record of a state with features; ``tried``, ``tried_for``, ``event_values`` by event and variable. See observed.pxd.
         """
         cdef Observed* own = &self.core.observed
         own.on = False
@@ -232,7 +321,8 @@ cdef class Shedding:
             "placed": take(&own.placed), "places": take(&own.places),
             "probes": take(&own.probes), "probed": take(&own.probed),
             "asked": take(&own.asked), "visited": take(&own.visited),
-            "matches": take(&own.matches),
+            "matches": take(&own.matches), "values": take(&own.values),
+            "tried": take(&own.tried), "tried_for": take(&own.members), "event_values": take(&own.event_values),
         }
 
     def counted(self):
@@ -255,12 +345,12 @@ cdef class Shedding:
         }
 
     @property
-    def drawn(self):
-        """What the next births are drawn by, and how many were refused, and events kept out of a window."""
-        return self.core.shed.drawn, self.core.shed.n_refused, self.core.shed.n_in_windows
+    def totals(self):
+        """How many births were refused, and events kept out of a window."""
+        return self.core.shed.n_refused, self.core.shed.n_in_windows
 
-    def resume(self, counted, drawn):
-        """Go on from what `counted` and `drawn` have told."""
+    def resume(self, counted, totals):
+        """Go on from what `counted` and `totals` have told."""
         _write(self.core.shed.dropped_events, counted["dropped_events"], self.core.shed.n_types)
         _write(self.core.shed.seen, counted["seen"], self.core.shed.n_types)
         _write(self.core.shed.tried, counted["tried"], self.core.shed.n_types)
@@ -270,4 +360,4 @@ cdef class Shedding:
         _write(self.core.shed.refused, counted["refused"], cells)
         _write(self.core.shed.dropped, counted["dropped"], cells)
         _write(self.core.shed.withheld, counted["withheld"], self.core.shed.members * self.core.shed.member_stride)
-        self.core.shed.drawn, self.core.shed.n_refused, self.core.shed.n_in_windows = drawn
+        self.core.shed.n_refused, self.core.shed.n_in_windows = totals

@@ -4,10 +4,21 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 cdef enum:
     MOST_SLICES = 64         # of a window's time
     MOST_FEATURES = 64       # values by which partial matches of a state are classified
+    WEIGHT_AT = 16           # a row's class word holds for how many it stands above its class and mark, see flows.pyx
+    WEIGHT_BITS = 16
+
+
+cdef struct Node:            # of a decision tree
+    int32_t feature          # that it asks for, or -1: a leaf
+    int32_t left             # where a value goes that is at most the threshold,
+    int32_t right            # and where the others go
+    int32_t own              # the class of a leaf
+    double threshold
 
 
 cdef struct Classifier:      # of the partial matches of a state, or the events of a variable
     int n_features           # 0: all are of class 0
+    Node* tree               # or NULL: by a table
     uint64_t floats          # which features are float64, of which the whole part counts
     int64_t* low             # per feature its smallest value that the table knows, and how many it knows
     int64_t* size
@@ -24,6 +35,17 @@ cdef struct Prices:          # picoseconds on the virtual clock
     int64_t match
 
 
+cdef struct Flows:           # how many children came of what, see flows.pyx
+    bint on
+    int64_t capacity         # of the table, a power of two
+    int64_t used
+    double lost              # children that were not counted, as it was full
+    uint64_t* keys           # 0: free
+    double* counts           # sums of weights,
+    double* squares          # and of their squares
+    double* asked            # per variable and class: events that were tried for it
+
+
 cdef struct Shed:            # chances are counted in 2^32
     bint on                  # the rest is there
     uint64_t seed
@@ -36,7 +58,11 @@ cdef struct Shed:            # chances are counted in 2^32
     int64_t* in_windows      # chance by type and place in an isolated window, or NULL
     int64_t bins             # of a window,
     int64_t bin              # each of so many events
-    int64_t* refuse          # chance by state and class that a birth is refused
+    int slices               # of the window, in what follows
+    int64_t* refuse          # chance by state, class and slice that a birth is refused
+    uint8_t* ages            # by state whether some chance grows with the slices: then partial matches fall with age
+    int64_t* bounds          # per slice the oldest start that is in no later one,
+    int64_t bounds_at        # when the event at this position comes
     Classifier* classifiers  # per state
     int members              # variables, and classes of the one whose events have most
     int member_stride
@@ -44,10 +70,10 @@ cdef struct Shed:            # chances are counted in 2^32
     int32_t** features_of    # by these event columns
     int64_t* withhold        # chance by variable and class that an event is not tried for it
     int64_t* withheld        # counter: of these
-    uint64_t drawn           # chances drawn for births
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls
-    int64_t* classes         # scratch: their classes, -1 for one that is refused
+    int64_t* classes         # scratch: their class words, -1 for one that is refused
+    Flows flows
     int64_t n_refused        # counters: births refused
     int64_t n_in_windows     # events that were kept out of a window
     int64_t* dropped_events  # per type: dropped although some variable may bind it,

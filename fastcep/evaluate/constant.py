@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, Tree, View
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]
@@ -35,11 +35,11 @@ class ConstantDemand(Shedder):
         """Refuse what the inner one refuses."""
         self.inner.check(query)
 
-    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
+    def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Those of the inner one."""
         return self.inner.classes(query)
 
-    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Those of the inner one."""
         return self.inner.event_classes(query)
 
@@ -56,6 +56,10 @@ class ConstantDemand(Shedder):
     def spec(self) -> dict[str, Any]:
         """That of the inner one, with the demand."""
         return {**self.inner.spec(), "demand": self.demand}
+
+    def metrics(self) -> dict[str, Any]:
+        """What people may want to know of the inner one."""
+        return self.inner.metrics()
 
     def state(self) -> dict[str, Any]:
         """What it has learned, as JSON has it."""

@@ -18,6 +18,7 @@ from fastcep.evaluate.options import setting_of
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.protocols import Fits, Makes, Reference
 from fastcep.evaluate.report import Report
+from fastcep.evaluate.setting import Setting
 from fastcep.evaluate.sharing import shared
 from fastcep.evaluate.strategies import Strategy, strategies_of
 from fastcep.evaluate.stream import Stream
@@ -128,7 +129,7 @@ def evaluate(
     goals = wanted(setting.mode, {"bounds": bounds, "rates": rates, "demands": demands}[setting.mode])
     strategies = strategies_of(shedders, setting.seeds, None if model is None else fspath(model))
     _check_clock(strategies, setting.clock)
-    stream, fitted_on, strategies = _fitted(built, events, strategies, history)
+    stream, fitted_on, strategies = _fitted(built, events, strategies, history, setting)
     strategies = tuple(strategy.knowing(built, stream, setting) for strategy in strategies)
     _check_queries(built, strategies, setting.seeds)
     truth = truth_of(built, stream, setting)
@@ -146,7 +147,7 @@ def evaluate(
 
 
 def _fitted(
-    queries: tuple[ast.Query, ...], events: Any, strategies: tuple[Strategy, ...], history: Any
+    queries: tuple[ast.Query, ...], events: Any, strategies: tuple[Strategy, ...], history: Any, setting: Setting
 ) -> tuple[Stream, int, tuple[Strategy, ...]]:
     """Fit what has to be, and give the events to judge it on, with how many others it was fitted on."""
     schema, fits = queries[0].schema, any(strategy.fits is not None for strategy in strategies)
@@ -159,7 +160,7 @@ def _fitted(
         past, stream = stream.halves(schema)
     else:
         past = Stream.of(history, schema, "history")
-    return stream, len(past), tuple(strategy.fitted(queries, past.table) for strategy in strategies)
+    return stream, len(past), tuple(strategy.fitted(queries, past.table, setting) for strategy in strategies)
 
 
 def _outcomes(

@@ -9,8 +9,8 @@ long as b is not bound, and then ``a.V + b.V``. Attributes that are compared for
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fastcep.engine.overload.protocols import Classes
 from fastcep.query import ast, expression_text
-from fastcep.query.patterns import positive_leaves
+from fastcep.shedding.hybrid.wanted import of_events, of_matches
 
 __all__ = ["Values", "event_features", "features"]
 
@@ -59,87 +59,14 @@ def features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classe
     values
         By attribute.
     """
-    conditions, names = _conditions(query), [leaf.name for leaf in positive_leaves(query.pattern)]
-    found = {}
-    for number, name in enumerate(names[:-1]):
-        bound = set(names[: number + 1])
-        open_ = [c for c in conditions if not _mentions(c) <= bound]
-        wanted = [part for c in open_ for part in _parts(c, bound) if not _runs(part)]
-        found[name] = _classes(wanted, values)
+    found = {name: _classes(wanted, values) for name, wanted in of_matches(query).items()}
     return {name: own for name, own in found.items() if own is not None}
 
 
 def event_features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
     """How to tell events apart, by the variable that they may be bound to: by what conditions with others want."""
-    conditions, found = _conditions(query), {}
-    for leaf in positive_leaves(query.pattern):
-        own = {leaf.name}
-        wanted = [_last(part) for c in conditions if _mentions(c) != own for part in _parts(c, own)]
-        found[leaf.name] = _classes(wanted, values)
+    found = {name: _classes(wanted, values) for name, wanted in of_events(query).items()}
     return {name: own for name, own in found.items() if own is not None}
-
-
-# ------------------------------------------------------------------------------------------------------- expressions
-
-
-def _conditions(query: ast.Query) -> list[ast.Expr]:
-    """The conjuncts but those that compare keys only."""
-    all_ = [c for c in ast.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
-    joins = [c for c in all_ if _joined(c) is not None]
-    others = {part.name for c in all_ if c not in joins for part in ast.walk(c) if isinstance(part, ast.Attribute)}
-    return [c for c in all_ if c not in joins or _joined(c) in others]
-
-
-def _joined(condition: ast.Expr) -> str | None:
-    """The attribute that two variables have to agree on, if the condition says no more than that."""
-    match condition:
-        case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if left.name == right.name:
-            return left.name if left.leaf != right.leaf else None
-    return None
-
-
-def _mentions(node: ast.Expr) -> set[str]:
-    return {part.leaf for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
-
-
-def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:
-    """The largest sub-expressions that are values over the bound variables only."""
-    mentions = _mentions(node)
-    if not mentions & bound:
-        return
-    if mentions <= bound and _is_value(node):
-        yield node
-        return
-    for child in ast.children(node):
-        yield from _parts(child, bound)
-
-
-def _is_value(node: ast.Expr) -> bool:
-    match node:
-        case ast.Binary():
-            return node.operator in ("+", "-", "*", "/", "//", "%", "^")
-        case ast.Unary():
-            return node.operator == "-"
-    return isinstance(node, ast.Attribute | ast.Aggregate | ast.Call)
-
-
-def _runs(node: ast.Expr) -> bool:
-    """Whether it is of all elements of a repeated variable."""
-    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
-    return any(part.index is not None and part.index.kind == "relative" for part in parts)
-
-
-def _last(node: ast.Expr) -> ast.Expr:
-    """The same of the element that comes."""
-    if isinstance(node, ast.Attribute):
-        return replace(node, index=None if node.index is None else ast.Index("last"))
-    if isinstance(node, ast.Binary):
-        return replace(node, left=_last(node.left), right=_last(node.right))
-    if isinstance(node, ast.Unary):
-        return replace(node, operand=_last(node.operand))
-    if isinstance(node, ast.Call):
-        return replace(node, arguments=tuple(map(_last, node.arguments)))
-    return node
 
 
 # ----------------------------------------------------------------------------------------------------------- classes

@@ -12,6 +12,7 @@ from fastcep.engine.overload.protocols import Shedder
 from fastcep.query import ast
 
 if TYPE_CHECKING:
+    from fastcep.engine.overload.costs import CostTable
     from fastcep.evaluate.outcome import Outcome
     from fastcep.evaluate.setting import Setting
     from fastcep.evaluate.stream import Stream
@@ -45,8 +46,8 @@ class Fits(Protocol):
     name: str
 
     @abstractmethod
-    def fit(self, queries: Sequence[ast.Query], history: pa.Table) -> Makes:
-        """Learn from events, in order; what is returned sheds other ones of the same source."""
+    def fit(self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: str) -> Makes:
+        """Learn from events, in order; what is returned sheds other ones of the same source, in such engines."""
         ...
 
 

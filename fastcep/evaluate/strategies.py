@@ -54,11 +54,11 @@ class Strategy:
     tells: Reference | None = None
     knows: Knows | None = None
 
-    def fitted(self, queries: Sequence[ast.Query], history: pa.Table) -> Strategy:
+    def fitted(self, queries: Sequence[ast.Query], history: pa.Table, setting: Setting) -> Strategy:
         """Let it learn, if it does."""
         if self.fits is None:
             return self
-        makes = self.fits.fit(queries, history)
+        makes = self.fits.fit(queries, history, cost_table=setting.costs, index=setting.index)
         if not callable(makes):
             raise ValidationError(
                 f"strategy {self.name!r}: fit() gave {makes!r}, expected a function that makes a shedder for a seed"

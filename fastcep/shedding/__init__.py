@@ -8,7 +8,10 @@ from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, R
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
+from fastcep.shedding.fit import fit
+from fastcep.shedding.hybrid import Hybrid, HybridFit, HybridInput, HybridState
 from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
+from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.names import by_name, detector_by_name
 from fastcep.shedding.prediction import PredictedLatency
 from fastcep.shedding.utility import below, lowest
@@ -18,8 +21,13 @@ __all__ = [
     "Classes",
     "Detector",
     "FixedClasses",
+    "Hybrid",
+    "HybridFit",
+    "HybridInput",
+    "HybridState",
     "Load",
     "MemoryUse",
+    "Model",
     "Orders",
     "PatternWeightedEvents",
     "PredictedLatency",
@@ -36,5 +44,7 @@ __all__ = [
     "below",
     "by_name",
     "detector_by_name",
+    "fit",
+    "load_model",
     "lowest",
 ]

@@ -12,6 +12,7 @@ from fastcep.events.schema import suggestion
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
+from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
 from fastcep.shedding.prediction import PredictedLatency
 
@@ -23,7 +24,7 @@ SHEDDERS: Mapping[str, type[Shedder]] = {
     kind.name: kind
     for kind in (
         RandomEvents, SelectivityEvents, RandomMatches, SelectivityMatches, BernoulliMatches, TypeWeightedEvents,
-        PatternWeightedEvents, FixedClasses,
+        PatternWeightedEvents, FixedClasses, Hybrid, HybridInput, HybridState,
     )
 }  # fmt: skip
 DETECTORS: Mapping[str, type[Detector]] = {
@@ -31,7 +32,7 @@ DETECTORS: Mapping[str, type[Detector]] = {
 }
 
 #: What has a name already but is not built yet; and what knows more than a shedder can.
-_LATER = ("hybrid", "hyi", "hys", "pspice", "pspice--", "espice")
+_LATER = ("pspice", "pspice--", "espice")
 _REFERENCES = ("oracle", "informed")
 
 

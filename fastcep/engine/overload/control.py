@@ -223,7 +223,10 @@ class Control:
             demand, looked_at = self.demand, 0
             if demand > 0 or before > 0:
                 views = [
-                    View(query.plan, query.shedding, self.shedder.slices, query.events / self._step)
+                    View(
+                        query.plan, query.shedding, self.shedder.slices, query.events / self._step, query.events,
+                        query.given,
+                    )
                     for query in self.queries
                 ]
                 orders: Sequence[Orders] = [Orders() for _ in views]
@@ -240,10 +243,11 @@ class Control:
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:
         """Set the demand, by the detector that demands most; returns why, and whether it is an amount to drop now."""
         load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
+        saved = sum(query.weight * query.orders.saved for query in self.queries) / max(self._weights(), 1e-9)
         for detector, controller in self._judges:
             load.smoothed = self.monitor.smoothed(detector.statistic)
             reading = detector.read(load)
-            if controller.update(reading) > self.demand:
+            if controller.update(reading, saved) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
         return why, at_once
 
@@ -276,16 +280,18 @@ class Control:
         return load
 
     def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
-        kept, left, weights, taken = 0.0, 0.0, 0.0, 0
+        kept, left, weights, taken = 0.0, 0.0, self._weights(), 0
         for query in self.queries:
             taken += query.matcher.events
             kept += query.weight * query.orders.kept
             left += query.weight * query.orders.left
-            weights += query.weight
         shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
         self.episodes.found(self._matches(), *shares, self._by_window(), taken, self._missed())
         if sheds or self.episodes.active:
             self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
+
+    def _weights(self) -> float:
+        return sum(query.weight for query in self.queries)
 
     def _matches(self) -> int:
         return sum(query.matcher.matches for query in self.queries)
@@ -371,13 +377,14 @@ class Control:
             "cost_table": {"name": self.table.name, "hash": self.table.hash},
             "latency_bound": self.bound,
             "shedder": None if self.shedder is None else self.shedder.name,
+            "model": {} if self.shedder is None else self.shedder.metrics(),
             "detectors": [detector.name for detector, _ in self._judges],
             **self.episodes.metrics(),
             "demand": self.demand,
             "decisions": self._decisions,
             "overhead": self._overhead,
             "dropped_events": events,
-            "dropped_in_windows": sum(query.shedding.drawn[2] for query in self.queries),
+            "dropped_in_windows": sum(query.shedding.totals[1] for query in self.queries),
             "dropped_partial_matches": partial_matches,
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),

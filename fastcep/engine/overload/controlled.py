@@ -11,7 +11,7 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.match import Matcher
 from fastcep._core.shedding import Shedding
-from fastcep.engine.overload.protocols import Classes, Orders, Shedder
+from fastcep.engine.overload.protocols import Classes, Orders, Shedder, Tree
 from fastcep.plan import Plan
 from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
@@ -21,7 +21,8 @@ __all__ = ["Controlled"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Table = tuple[Ints, Ints, npt.NDArray[np.uint8], int]  #: low, size, table, other: see `Shedding.begin`
+Bytes = npt.NDArray[np.uint8]
+Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, other, or nodes, other: `Shedding.begin`
 
 #: Events of a window of which nobody knows how many it has.
 _UNKNOWN = 1024.0
@@ -63,11 +64,12 @@ class Controlled:
             _table(events[name]) if name in events and plan.event_features[member] else None
             for member, name in enumerate(self._names)
         ]
+        self._slices, self._counts = 1 if shedder is None else shedder.slices, False
         self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
         if shedder is not None and shedder.observes:
             self.shedding.observe()
 
-    def _tables(self, classes: Mapping[str, Classes]) -> list[Table | None]:
+    def _tables(self, classes: Mapping[str, Classes | Tree]) -> list[Table | None]:
         """The table of each state's classes."""
         found: list[Table | None] = []
         for state in self.plan.states:
@@ -78,7 +80,7 @@ class Controlled:
     def classes(self) -> list[Any]:
         """How its partial matches are told apart, as JSON has it: those of another engine must be so, too."""
         told = [
-            None if item is None else [item[0].tolist(), item[1].tolist(), xxh64_hexdigest(item[2].tobytes()), item[3]]
+            None if item is None else [own if isinstance(own, int) else xxh64_hexdigest(own.tobytes()) for own in item]
             for item in (*self._classes, *self._event_classes)
         ]
         return told if any(told) else []
@@ -90,6 +92,7 @@ class Controlled:
         """
         shedding, old = self.shedding, self.orders
         types = len(self.plan.type_members)
+        self._count(orders.counts)
         if orders.events is not None or old.events is not None:
             shedding.drop_events(_chances(orders.events, (types,)))
         if orders.binds is not None or old.binds is not None:
@@ -97,12 +100,19 @@ class Controlled:
         if orders.windows is not None or old.windows is not None:
             shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
         if orders.births is not None or old.births is not None:
-            shape = (len(self.plan.states), shedding.stride)
-            shedding.refuse_births(_chances(orders.births, shape))
+            births = _chances(orders.births, (len(self.plan.states), shedding.stride))
+            shedding.refuse_births(births if births.ndim == 3 else births[:, :, None])
         self.orders = orders
         if orders.drops is None or not orders.drops.any():
             return 0
-        return shedding.drop_rows(_chances(orders.drops), salt)
+        return shedding.drop_rows(_chances(orders.drops), 0 if orders.steady else salt)
+
+    def _count(self, counts: bool) -> None:
+        if counts and not self._counts:
+            self.shedding.count_flows(self._slices)
+        elif self._counts and not counts:
+            self.shedding.stop_flows()
+        self._counts = counts
 
     def window_events(self, events: int, passed: int) -> float:
         """How many events a window has, if so many came while ``passed`` ns of the stream passed."""
@@ -146,15 +156,32 @@ class Controlled:
         orders = self.orders
         tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
-        more = {"counted": counted, "drawn": list(self.shedding.drawn), "window": self.events, "given": self.given}
-        return {**tables, "bin": orders.bin, "kept": orders.kept, "left": orders.left, **more}
+        more: dict[str, Any] = {
+            "counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given,
+        }  # fmt: skip
+        if self._counts:
+            keys, counts, squares, lost, asked = found = self.shedding.flows()
+            self.shedding.resume_flows(*found)
+            more["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]
+        return {**tables, "bin": orders.bin, "kept": orders.kept, "left": orders.left, "saved": orders.saved, **more}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
-        self.shedding.resume(counted, state["drawn"])
+        self.shedding.resume(counted, state["totals"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        self.carry_out(Orders(**tables, bin=state["bin"], kept=state["kept"], left=state["left"]), 0)
+        orders = Orders(
+            bin=state["bin"], kept=state["kept"], left=state["left"], saved=state["saved"], counts="flows" in state
+        )
+        for name, table in tables.items():
+            setattr(orders, name, table)
+        self.carry_out(orders, 0)
+        if "flows" in state:
+            keys, counts, squares, lost, asked = state["flows"]
+            self.shedding.resume_flows(
+                np.array(keys, np.uint64), np.array(counts, float), np.array(squares, float), lost,
+                np.array(asked, float).reshape(-1, self.shedding.event_stride),
+            )  # fmt: skip
         self.events, self.given = state["window"], state["given"]
 
     def follow(self, other: Controlled) -> None:
@@ -167,7 +194,9 @@ class Controlled:
 _TABLES = ("events", "binds", "windows", "births")
 
 
-def _table(own: Classes) -> Table:
+def _table(own: Classes | Tree) -> Table:
+    if isinstance(own, Tree):
+        return own.nodes.view(np.uint8), own.other
     size = np.array(own.table.shape, np.int64)
     return np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other
 

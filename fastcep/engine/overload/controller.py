@@ -51,17 +51,23 @@ class Controller:
         self.demand = 0.0
         self._integral = 0.0
 
-    def update(self, reading: Reading) -> float:
-        """Take a reading; return the demand until the next one."""
+    def update(self, reading: Reading, saved: float = 0.0) -> float:
+        """Take a reading; return the demand until the next one.
+
+        ``saved`` is the share of the work that was saved meanwhile, if it was more than demanded. What the latency, or
+        the utilisation, would have been with the demand alone follows from it: that decides whether the demand is still
+        needed. Else what is dropped for nothing would bring it to 0, and be dropped no more.
+        """
         if reading.amount is not None:
             self._integral = 0.0
             self.demand = min(max(reading.amount, 0.0), 1.0 - exp(-_LIMIT))
             return self.demand
-        excess = max(-1.0, min(reading.excess, _MOST))
+        by = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
         if reading.utilisation is None:
-            pressure = self._integrate(_INTEGRAL * excess)
+            excess = (1 + reading.excess) * by - 1
+            pressure = self._integrate(_INTEGRAL * max(-1.0, min(excess, _MOST)))
         else:
-            pressure = self._of_queue(reading.excess, reading.utilisation)
+            pressure = self._of_queue(reading.excess, reading.utilisation * by)
         self.demand = 1.0 - exp(-pressure)
         return self.demand
 

@@ -18,6 +18,7 @@ from fastcep.engine.engine import Engine
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
 from fastcep.plan import Plan
+from fastcep.plan.plan import EdgePlan
 from fastcep.query import ast
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = ["Observation", "observe"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.bool_]
 
 #: No event can be this late, so that nothing is ever demanded; ns.
 _NEVER = 1e15
@@ -53,6 +55,12 @@ class Observation:
         the class of the event, and how many rows it found.
     matches
         Per match, in the order of the output, its record.
+    values
+        One after the other for every record by an edge with features: a bit for each that is null, and the features;
+        those of reals as their bits.
+    tried, tried_for, event_values
+        Per event and variable that it was tried for, in order: its position, the variable, and, for the variables that
+        have some, its features as in `values`.
     """
 
     plan: Plan
@@ -67,6 +75,25 @@ class Observation:
     asked: Ints
     visited: Ints
     matches: Ints
+    values: Ints
+    tried: Ints
+    tried_for: Ints
+    event_values: Ints
+
+    def features(self, state: int) -> tuple[Ints, Floats, Bits]:
+        """The records of a state whose features are known, these as [record, feature], and which are null."""
+        counts = np.array([_features_of(edge, self.plan) for edge in self.plan.edges], np.int64)[self.edges]
+        own = np.flatnonzero((self.states == state) & (counts > 0))
+        return own, *_decoded(self.values, counts, own, self.plan.states[state].features)
+
+    def event_features(self, member: int) -> tuple[Ints, Floats, Bits]:
+        """The positions of the events that were tried for a variable, their features, and which are null."""
+        plan = self.plan
+        columns = plan.event_features or ((),) * len(plan.negated)
+        counts = np.array([len(own) for own in columns], np.int64)[self.tried_for]
+        own = np.flatnonzero(self.tried_for == member)
+        dtypes = "".join(plan.columns[column].dtype for column in columns[member])
+        return self.tried[own], *_decoded(self.event_values, counts, own, dtypes)
 
     @property
     def states(self) -> Ints:
@@ -96,6 +123,25 @@ class Observed:
     records: tuple[Observation, ...]
     costs: Floats
     matches: pa.Table
+
+
+def _features_of(edge: EdgePlan, plan: Plan) -> int:
+    return 0 if edge.features is None else len(plan.states[edge.target].features)
+
+
+def _decoded(words: Ints, counts: Ints, own: Ints, dtypes: str) -> tuple[Floats, Bits]:
+    """Of a list with ``counts[i]`` values and their null bits for each item i, the values of some items."""
+    values = np.zeros((len(own), len(dtypes)))
+    null = np.zeros((len(own), len(dtypes)), bool)
+    if not dtypes:
+        return values, null
+    sizes = counts + (counts > 0)
+    at = (np.cumsum(sizes) - sizes)[own]
+    for number, dtype in enumerate(dtypes):
+        found = words[at + 1 + number]
+        values[:, number] = found.view(np.float64) if dtype == "f" else found
+        null[:, number] = words[at] >> number & 1
+    return values, null
 
 
 class _Calm(Detector):

@@ -12,19 +12,24 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.shedding import Shedding
+from fastcep._core.shedding import NODE, Shedding
 from fastcep.plan import Plan
 from fastcep.query import ast
 
-__all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "View"]
+if TYPE_CHECKING:
+    from fastcep._core.shedding import Flows
+
+__all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "Tree", "View"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+_CHUNK = 1 << 15  # rows that are classified at once
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,98 @@ class Classes:
         """How many classes there are."""
         return max(int(self.table.max(initial=0)), self.other) + 1
 
+    def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Tell classes, as the matcher does.
+
+        Parameters
+        ----------
+        values
+            float64[n, features].
+        null
+            bool[n, features]; what stands in `values` there does not count.
+
+        Returns
+        -------
+        uint8[n]
+        """
+        known = ~null.any(axis=1)
+        at = np.zeros(len(values), np.int64)
+        for number, (low, size) in enumerate(zip(self.low, self.table.shape, strict=True)):
+            place = np.floor(np.where(known, values[:, number], low)) - low
+            known &= (place >= 0) & (place < size)
+            at = at * size + np.where(known, place, 0).astype(np.int64)
+        return np.where(known, self.table.reshape(-1)[at], np.uint8(self.other)).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The same by a decision tree: for features of many values, or reals, of which all digits count.
+
+    Attributes
+    ----------
+    features
+        As of `Classes`.
+    feature, threshold, left, right, value
+        Per node: which feature it asks for (-1: a leaf); a value that is at most the threshold goes left, the others
+        right; the class of a leaf. The first one is the root, and children come after their parents.
+    other
+        The class where a value is null, or no number.
+    """
+
+    features: tuple[str, ...]
+    feature: npt.NDArray[np.int32]
+    threshold: Floats
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: npt.NDArray[np.uint8]
+    other: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many classes there are."""
+        return max(int(self.value[self.feature < 0].max(initial=0)), self.other) + 1
+
+    def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Tell classes.
+
+        Parameters
+        ----------
+        values
+            float64[n, features].
+        null
+            bool[n, features]; what stands in `values` there does not count.
+
+        Returns
+        -------
+        uint8[n]
+        """
+        found = np.empty(len(values), np.uint8)
+        for at in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
+            found[at : at + _CHUNK] = self._walk(np.ascontiguousarray(values[at : at + _CHUNK].T))
+        missing = null | np.isnan(values)
+        if missing.any():
+            found[missing.any(axis=1)] = self.other
+        return found
+
+    def _walk(self, columns: Floats) -> npt.NDArray[np.uint8]:
+        node = np.zeros(columns.shape[1], np.int32)
+        rows = np.arange(columns.shape[1])
+        while True:
+            asks = self.feature[node[rows]]
+            rows, asks = rows[asks >= 0], asks[asks >= 0]
+            if not len(rows):
+                return self.value[node]
+            at = node[rows]
+            node[rows] = np.where(columns[asks, rows] <= self.threshold[at], self.left[at], self.right[at])
+
+    @cached_property
+    def nodes(self) -> npt.NDArray[np.void]:
+        """As the matcher reads them."""
+        found = np.zeros(len(self.feature), NODE)
+        found["feature"], found["left"], found["right"] = self.feature, self.left, self.right
+        found["own"], found["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold
+        return found
+
 
 class View:
     """What a shedder sees of one query.
@@ -70,12 +167,25 @@ class View:
         Into how many slices of time the shedder cuts the window.
     decisions
         How many decisions are made in a window.
+    window
+        How many events a window has.
+    taken
+        How many events the query has been given.
     """
 
-    def __init__(self, plan: Plan, shedding: Shedding, slices: int, decisions: float = 8.0) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shedding: Shedding,
+        slices: int,
+        decisions: float = 8.0,
+        window: float = 0.0,
+        taken: int = 0,
+    ) -> None:
         self.plan = plan
         self.slices = slices
         self.decisions = decisions
+        self.window, self.taken = window, taken
         self._shedding = shedding
 
     @cached_property
@@ -87,6 +197,10 @@ class View:
     def live(self) -> Ints:
         """Live partial matches: int64[states, classes, slices]. Looks at all of them."""
         return self._shedding.count_rows(self.slices)
+
+    def flows(self) -> Flows:
+        """What was counted since they were asked for last, as `Orders.counts` wanted it; see `Shedding.flows`."""
+        return self._shedding.flows()
 
     @property
     def classes(self) -> int:
@@ -113,14 +227,22 @@ class Orders:
     windows, bin
         By type and place in an isolated window, in steps of `bin` events.
     births
-        By state and class: that a partial match is not made.
+        By state and class, or by state, class and slice of the window: that a partial match is not made.
     drops
         By state, class and slice: that a partial match is dropped now.
+    steady
+        Whether `drops` are chances that their births should have been refused: then those fall that would not be there
+        now. Else they are drawn anew at each decision.
     kept
         The share of the query's matches that are found nevertheless, as the shedder expects, as long as this stands:
         for what comes.
     left
         The share of the matches under way that are left by `drops`.
+    saved
+        The share of the work that is saved, as the shedder expects, if that is more than was demanded: as it loses
+        nothing. The demand stands as long as it would be needed without.
+    counts
+        Whether children are counted by what they come of, for `View.flows`.
     """
 
     events: Floats | None = None
@@ -129,8 +251,11 @@ class Orders:
     bin: int = 1
     births: Floats | None = None
     drops: Floats | None = None
+    steady: bool = False
     kept: float = 1.0
     left: float = 1.0
+    saved: float = 0.0
+    counts: bool = False
 
 
 class Shedder(Protocol):
@@ -166,11 +291,11 @@ class Shedder(Protocol):
         """Refuse a query that it cannot shed for: `ModelError`. It takes every one."""
         return
 
-    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
+    def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """How partial matches are told apart, by the variable bound last. All are of one class."""
         return {}
 
-    def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """How events are told apart, by the variable that they may be bound to. All are of one class."""
         return {}
 
@@ -192,6 +317,10 @@ class Shedder(Protocol):
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them: a snapshot goes on only with the same."""
         ...
+
+    def metrics(self) -> dict[str, Any]:
+        """What people may want to know of it: nothing."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """What it has learned, as JSON has it: nothing."""

@@ -55,7 +55,7 @@ def _pairs(stream: pa.Table, query: str, chance: int) -> int:
     shedding = Shedding(matcher)  # type: ignore[arg-type]  # there are no threads
     states = matcher.plan.states
     shedding.begin([None] * len(states), 0)
-    chances = np.zeros((len(states), 1), np.int64)
+    chances = np.zeros((len(states), 1, 1), np.int64)
     chances[1] = chance
     shedding.refuse_births(chances)
     start = perf_counter_ns()

@@ -1,0 +1,175 @@
+"""What became of every partial match and event of history, as tables: what a model is fitted to.
+
+Data flow: `observe` gives the record of a query, `Account` adds up what was derived from what, and `matches_of` and
+`events_of` give a table for the partial matches of each state and for the events of each variable: a row each, with its
+features, its contribution and its consumption by slices of the window. All are pure functions of a piece of history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep._core.account import Probes, derive
+from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.observe import Observation
+from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
+
+__all__ = ["Account", "Names", "last_in_slices"]
+
+Names = Mapping[str, Sequence[str]]  #: by variable
+
+Ints = npt.NDArray[np.int64]
+Shorts = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.bool_]
+Reals = npt.NDArray[np.float32]
+
+
+class Account:
+    """Contribution and consumption of all that a record tells of.
+
+    Parameters
+    ----------
+    record
+        Of a query.
+    times
+        Of the stream's events, ns, ascending.
+    slices
+        Into how many the window is cut.
+    prices
+        What operations cost.
+    features, event_features
+        By variable the names of what was recorded of the partial matches that have bound it last, and of the events
+        that were tried for it.
+
+    Attributes
+    ----------
+    born
+        Per record the slice of its window in which it was made: int32.
+    stored, matched
+        Per record whether it became a row, and whether it is a match.
+    """
+
+    def __init__(
+        self, record: Observation, times: Ints, slices: int, prices: CostTable, features: Names, event_features: Names
+    ) -> None:
+        self.record, self.slices, self.prices = record, slices, prices
+        self.features, self.event_features = features, event_features
+        self.members = [leaf.name for leaf in leaves_of(record.plan.query.pattern)]
+        self.matched, self.stored = np.zeros((2, len(record.parents)), bool)
+        self.matched[record.matches] = True
+        self.stored[record.placed] = True
+        self.starts = _starts(record)
+        self.limits = last_in_slices(record.plan.query.window, times, slices)
+        self.born = np.zeros(len(record.parents), np.int32)
+        for limit in self.limits[:-1]:
+            self.born += limit[self.starts] < record.events
+        names, self._bucket_of_probe = np.unique(record.probes, return_inverse=True)
+        at = np.searchsorted(names, record.places)
+        at[at == len(names)] = 0
+        known = names[at] == record.places if len(names) else np.zeros(len(at), bool)
+        self._buckets = np.where(known, at, -1).astype(np.int32)
+        self._order = np.lexsort((record.probed, self._bucket_of_probe))
+        sizes = np.bincount(self._bucket_of_probe, minlength=len(names))
+        self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def visits(self, groups: Shorts, n_groups: int, kinds: Shorts, n_kinds: int) -> Floats:
+        """How often rows were looked at: float64[groups, slices, kinds of probes]."""
+        counts = np.zeros((n_groups, self.slices, n_kinds))
+        self._visit(np.zeros((len(self.born), self.slices), np.float32), kinds, groups, counts)
+        return counts
+
+    def _visit(self, spent: Reals, kinds: Shorts, groups: Shorts | None = None, counts: Floats | None = None) -> None:
+        record = self.record
+        probes = Probes(self._first, record.probed[self._order], kinds[self._order])
+        probes.visits(
+            record.placed, self._buckets, record.events, self.starts, self.limits, spent, self.prices.visited, groups,
+            counts,
+        )  # fmt: skip
+
+    @cached_property
+    def derived(self) -> tuple[Reals, Reals]:
+        """Per record and slice its contribution, and its consumption (ns): float32[records, slices] each."""
+        contribution = np.zeros((len(self.born), self.slices), np.float32)
+        consumption = contribution.copy()
+        self._visit(consumption, np.zeros(len(self.record.probes), np.int32))
+        rows = np.flatnonzero(self.stored)
+        consumption[rows, self.born[rows]] += self.prices.created
+        matched = self.matched.astype(np.uint8)
+        derive(self.record.parents, self.born, matched, contribution, consumption, self.prices.match)
+        return contribution, consumption
+
+    def matches_of(self, name: str) -> pa.Table:
+        """The partial matches that have bound a variable last: features, ``contribution`` and ``consumption``."""
+        contribution, consumption = self.derived
+        tables = []
+        for state in self.states_of(name):
+            own, values, null = self.record.features(state)
+            kept = self.stored[own]
+            own = own[kept]
+            tables.append(_table(self.features[name], values[kept], null[kept], contribution[own], consumption[own]))
+        return pa.concat_tables(tables)
+
+    def states_of(self, name: str) -> list[int]:
+        """The states whose partial matches have bound a variable last, and have features."""
+        states = enumerate(self.record.plan.states)
+        return [number for number, state in states if self.members[state.member] == name and state.features]
+
+    def events_of(self, name: str) -> pa.Table:
+        """The events that were tried for a variable: the same, of all that they have led to, in one slice."""
+        member = self.members.index(name)
+        record, (contribution, consumption) = self.record, self.derived
+        positions, values, null = record.event_features(member)
+        children = np.flatnonzero(record.members == member)
+        at = np.searchsorted(positions, record.events[children])
+        of_matches = contribution[children].sum(axis=1) + self.matched[children]
+        led = np.bincount(at, of_matches, len(positions)).astype(np.float64)
+        spent = np.bincount(at, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
+        asked = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF] == member
+        looked = np.searchsorted(positions, record.probed[asked])
+        spent += self.prices.visited * np.bincount(looked, record.visited[asked], len(positions))
+        return _table(self.event_features[name], values, null, led[:, None], spent[:, None])
+
+
+def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
+    """By slice and event, the last event in that slice of a window that begins with the event: int64[slices, events].
+
+    Explicit windows are taken for one slice that does not end.
+    """
+    positions = np.arange(len(times))
+    if isinstance(window, ast.CountWindow):
+        return np.array([positions - (-window.events * (s + 1) // slices) - 1 for s in range(slices)])
+    if isinstance(window, ast.TimeWindow):
+        ends = [times - (-window.nanoseconds * (s + 1) // slices) for s in range(slices)]
+        inner = [np.searchsorted(times, end, "left") - 1 for end in ends[:-1]]
+        return np.array([*inner, np.searchsorted(times, ends[-1], "right") - 1])
+    return np.full((slices, len(times)), len(times))
+
+
+def _starts(record: Observation) -> Ints:
+    """Per record the position of its first event; parents come before their children, so a few rounds find all."""
+    first = record.parents.copy()
+    roots = np.flatnonzero(first < 0)
+    first[roots] = roots
+    while True:
+        further = first[first]
+        if np.array_equal(further, first):
+            return record.events[first]
+        first = further
+
+
+def _table(
+    names: Sequence[str], values: Floats, null: Bits, contribution: Floats | Reals, consumption: Floats | Reals
+) -> pa.Table:
+    columns = [pa.array(values[:, number], mask=null[:, number]) for number in range(len(names))]
+    lists = [
+        pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(of, np.float32).reshape(-1)), of.shape[1])
+        for of in (contribution, consumption)
+    ]
+    return pa.table([*columns, *lists], names=[*names, "contribution", "consumption"])

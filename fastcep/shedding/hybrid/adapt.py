@@ -1,0 +1,284 @@
+"""Keep a flow up with the stream while load is shed (hybrid, section V-B).
+
+The matcher counts children by what they come of; what was dropped is made up for by what was let through nevertheless,
+a small share of all that is dropped, which stands for the rest. Whenever a slice of the window has passed, the counts
+are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
+follows noise would lose matches. Else both are averaged, so that old news halve with every slice; and two windows later
+what is counted weighs the less, the more windows have been since. How often rows are
+looked at is not counted, which would cost more than it tells: it goes with how many there are, and with how many events
+look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.shedding.hybrid.flow import Flow
+
+if TYPE_CHECKING:
+    from fastcep._core.shedding import Flows
+
+__all__ = ["Adapted"]
+
+Keys = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: Where in a key, see fastcep._core.flows.
+_FIELDS = {"target_class": (0, 8), "target": (8, 14), "event_class": (22, 8), "member": (30, 6), "slice": (36, 6),
+           "source_class": (42, 8), "source": (50, 13)}  # fmt: skip
+_SET = np.uint64(1 << 63)
+#: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
+_MUCH, _CHANCE = 0.2, 7.0
+#: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
+_ALERT = 2.0
+#: What stands for more than so many is dropped for the most part.
+_RARE = 2.0
+
+
+class Adapted:
+    """The flow of a query, and how it has changed.
+
+    Parameters
+    ----------
+    flow
+        Of history.
+    weight
+        Of what is counted, against what was known.
+
+    Attributes
+    ----------
+    flow
+        As it is known now, per as many events as history had.
+    drift
+        The share of the children by which the last counts differed: 0 as in the flow, 1 nothing alike.
+    changes
+        How often the flow has changed.
+    lost
+        How many children had no room in the counts.
+    """
+
+    def __init__(self, flow: Flow, weight: float = 0.5) -> None:
+        self._history, self._weight = flow, weight
+        self.drift, self.changes, self.lost = 0.0, 0, 0.0
+        self._keys = _keys_of(flow)
+        order = np.argsort(self._keys)
+        self._keys = self._keys[order]
+        self._made = flow.children.column("made").to_numpy()[order]
+        self._asked = flow.asked
+        self.flow = flow
+        self._parts = _Parts(flow)
+        self._recent = _Recent()
+        self._news: float | None = None  # windows since the stream was found to differ from what was known
+
+    def forget(self) -> None:
+        """What was counted lately was not let through by the chances that are known."""
+        self._recent = _Recent()
+
+    def learn(self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats) -> bool:
+        """Take what was counted over so many events into account; returns whether the flow has changed.
+
+        ``window`` is how many events a window has; ``binds`` and ``cells`` are the chances by which was dropped.
+        """
+        self.lost += counted[3]
+        self._recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)))
+        recent = self._recent
+        if recent.events <= 0 or not len(recent.keys):
+            return False
+        by = self._history.events / recent.events
+        every = np.union1d(self._keys, recent.keys)
+        old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
+        squares = _aligned(every, recent.keys, recent.squares)
+        if self._differs(every, old / by, new, squares, self._parts.stands(every, binds, cells)):
+            self._news = 0.0
+        elif self._news is None:
+            return False
+        weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
+        self._news += events / window
+        self._keys = every
+        self._made = (1 - weight) * old + weight * by * new
+        self._asked = (1 - weight) * self._asked + weight * by * recent.asked
+        self._settle()
+        return True
+
+    def _differs(self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, stands: Floats) -> bool:
+        """Whether counts differ from a flow, by pools of what is kept and what is dropped.
+
+        Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
+        So what a pool may differ by is as if there were fewer of them, each of which counts for a clump.
+        """
+        pool, clump = self._parts.pools(keys, expected * self._history.events / self._recent.events, stands > _RARE)
+        want, got = np.bincount(pool, expected), np.bincount(pool, counted)
+        spread = np.bincount(pool, np.maximum(squares, expected * stands)) * clump
+        apart = np.abs(got - want)
+        self.drift = float(apart.sum() / (got + want).sum())
+        return bool(((apart > _MUCH * (got + want)) & (apart**2 > _CHANCE**2 * spread)).any())
+
+    def _settle(self) -> None:
+        self.changes += 1
+        self.flow = self._parts.flow(self._history, self._keys, self._made, self._asked)
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, as JSON has it."""
+        return {
+            "keys": self._keys.tolist(), "made": self._made.tolist(), "asked": self._asked.tolist(),
+            "drift": self.drift, "changes": self.changes, "lost": self.lost, "recent": self._recent.state(),
+            "news": self._news,
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._keys, self._made = np.array(state["keys"], np.uint64), np.array(state["made"], np.float64)
+        self._asked = np.array(state["asked"], np.float64)
+        if state["changes"]:
+            self._settle()
+        self.drift, self.changes, self.lost = state["drift"], state["changes"], state["lost"]
+        self._recent, self._news = _Recent.of(state["recent"]), state["news"]
+
+
+class _Recent:
+    """What was counted lately: old counts fade."""
+
+    def __init__(self) -> None:
+        self.keys = np.empty(0, np.uint64)
+        self.counts, self.squares = np.empty((2, 0))
+        self.asked: Floats | float = 0.0
+        self.events = 0.0
+
+    def add(self, counted: Flows, events: int, fades: float) -> None:
+        """Add counts; of what was there, a share is left."""
+        keys, counts, squares, _, asked = counted
+        every = np.union1d(self.keys, keys)
+        self.counts = fades * _aligned(every, self.keys, self.counts) + _aligned(every, keys, counts)
+        self.squares = fades * _aligned(every, self.keys, self.squares) + _aligned(every, keys, squares)
+        self.keys, self.asked = every, fades * self.asked + asked.reshape(-1)
+        self.events = fades * self.events + events
+
+    def state(self) -> list[Any]:
+        """As JSON has it."""
+        asked = None if isinstance(self.asked, float) else self.asked.tolist()
+        return [self.keys.tolist(), self.counts.tolist(), self.squares.tolist(), asked, self.events]
+
+    @classmethod
+    def of(cls, state: list[Any]) -> _Recent:
+        """From `state`."""
+        own = cls()
+        own.keys = np.array(state[0], np.uint64)
+        own.counts, own.squares = np.array(state[1], float), np.array(state[2], float)
+        own.asked, own.events = 0.0 if state[3] is None else np.array(state[3], float), state[4]
+        return own
+
+
+class _Parts:
+    """What of a flow does not change: which share of the children of a state is stored, and which are matches; how
+    often a row is looked at per event that looks.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        child = {name: flow.children.column(name).to_numpy() for name in flow.children.column_names}
+        states = child["target"] // flow.stride
+        made = np.maximum(np.bincount(states, child["made"], flow.states), 1e-9)
+        self.stored = np.bincount(states, child["stored"], flow.states) / made
+        self.matched = np.bincount(states, child["matched"], flow.states) / made
+        groups = flow.states * flow.stride
+        self.births = np.bincount(child["target"], child["stored"], groups)
+        look = {name: flow.looks.column(name).to_numpy() for name in flow.looks.column_names}
+        kinds = flow.members * flow.event_stride
+        self.looks = np.zeros((groups, flow.slices, kinds))
+        self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
+        self.asked, self.states, self.stride = flow.asked, flow.states, flow.stride
+        pairs = np.unique(states * kinds + child["kind"])
+        self.events_into = np.bincount(pairs // kinds, self.asked[pairs % kinds], flow.states)
+
+    def stands(self, keys: Keys, binds: Floats, cells: Floats) -> Floats:
+        """For how many children one of each kind stands, by the chances with which it was kept, not its parents'."""
+        source, at = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
+        let = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
+        own = 1 - cells[np.maximum(source - 1, 0), _field(keys, "source_class"), at]
+        return 1 / np.maximum(let * np.where(source > 0, own, 1.0), 1e-9)
+
+    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
+        """Of kinds of children their pool; of each pool, how many children come of one partial match and one event."""
+        source, target = _field(keys, "source"), _field(keys, "target")
+        begins = source == 0
+        by = np.where(begins, _field(keys, "target_class"), rare)
+        _, first, pool = np.unique((source * self.states + target) * 256 + by, return_index=True, return_inverse=True)
+        total = np.bincount(pool, made)
+        per_state = self.births.reshape(self.states, -1).sum(axis=1)
+        per_match = total / np.maximum(per_state[np.maximum(source[first] - 1, 0)], 1.0)
+        per_event = total / np.maximum(self.events_into[target[first]], 1.0)
+        return pool, np.where(begins[first], 1.0, 1 + per_match + per_event)
+
+    def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
+        """A flow with other children and events."""
+        field = {name: ((keys >> np.uint64(at)) & np.uint64((1 << bits) - 1)).astype(np.int32)
+                 for name, (at, bits) in _FIELDS.items()}  # fmt: skip
+        stride, groups = history.stride, history.states * history.stride
+        source = np.where(field["source"] > 0, (field["source"] - 1) * stride + field["source_class"], -1)
+        target = field["target"] * stride + field["target_class"]
+        kind = field["member"] * history.event_stride + field["event_class"]
+        stored, matched = made * self.stored[field["target"]], made * self.matched[field["target"]]
+        of = [source.astype(np.int32), field["slice"], kind.astype(np.int32), target.astype(np.int32)]
+        table = pa.table([*of, made, stored, matched], names=history.children.column_names)
+        children = table.sort_by([(name, "ascending") for name in ("source", "slice", "kind", "target")])
+        looks = self._looks(history, np.bincount(target, stored, groups).astype(np.float64), asked)
+        group, at, kinds = (index.astype(np.int32) for index in np.nonzero(looks))
+        return replace(
+            history, children=children, asked=asked,
+            looks=pa.table([group, at, kinds, looks[group, at, kinds]], names=history.looks.column_names),
+        )  # fmt: skip
+
+    def _looks(self, history: Flow, births: Floats, asked: Floats) -> Floats:
+        """How often rows are looked at: per row and event that looks as in history, or as the mean of what it had."""
+        by = (history.states, history.stride, history.slices, history.members, history.event_stride)
+        looks, events = self.looks.reshape(by), self.asked.reshape(by[3:])
+        rows = self.births.reshape(by[:2])
+        each = looks / np.maximum(rows, 1e-9)[:, :, None, None, None] / np.maximum(events, 1e-9)
+        rows_of = np.maximum(rows.sum(axis=1), 1e-9)[:, None, None, None, None]
+        events_of = np.maximum(events.sum(axis=1), 1e-9)[:, None]
+        usual = looks.sum(axis=(1, 4), keepdims=True) / rows_of / events_of
+        by_row = looks.sum(axis=4, keepdims=True) / np.maximum(rows, 1e-9)[:, :, None, None, None] / events_of
+        known = rows[:, :, None, None, None] > 0
+        each = np.where(known, np.where(events > 0, each, by_row), usual)
+        return (each * births.reshape(by[:2])[:, :, None, None, None] * asked.reshape(by[3:])).reshape(self.looks.shape)
+
+
+def _field(keys: Keys, name: str) -> Ints:
+    at, bits = _FIELDS[name]
+    return ((keys >> np.uint64(at)) & np.uint64((1 << bits) - 1)).astype(np.int64)
+
+
+def _keys_of(flow: Flow) -> Keys:
+    names = ("source", "slice", "kind", "target")
+    child = {name: flow.children.column(name).to_numpy().astype(np.int64) for name in names}
+    begins = child["source"] < 0
+    found = {
+        "source": np.where(begins, 0, child["source"] // flow.stride + 1),
+        "source_class": np.where(begins, 0, child["source"] % flow.stride),
+        "slice": child["slice"],
+        "member": child["kind"] // flow.event_stride,
+        "event_class": child["kind"] % flow.event_stride,
+        "target": child["target"] // flow.stride,
+        "target_class": child["target"] % flow.stride,
+    }
+    keys = np.full(len(begins), _SET)
+    for name, values in found.items():
+        keys |= values.astype(np.uint64) << np.uint64(_FIELDS[name][0])
+    return keys
+
+
+def _mask(*names: str) -> np.uint64:
+    return np.uint64(sum(((1 << _FIELDS[name][1]) - 1) << _FIELDS[name][0] for name in names))
+
+
+def _aligned(every: Keys, keys: Keys, values: Floats) -> Floats:
+    """The values under some keys among all of them; 0 for the others."""
+    found = np.zeros(len(every))
+    found[np.searchsorted(every, keys)] = values
+    return found

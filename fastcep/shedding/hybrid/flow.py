@@ -1,0 +1,188 @@
+"""How partial matches come of each other, class by class: the model that hybrid shedding decides by.
+
+Of every piece of history the flow is counted by itself, and the flows are added up (`total`): in one process, or as
+Spark adds them up. Groups are classes of partial matches of a state, kinds are classes of events of a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep._core.cascade import Cascade
+from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.protocols import Classes, Tree
+from fastcep.shedding.hybrid.account import Account
+
+__all__ = ["Flow", "Step", "count_flow", "total"]
+
+Floats = npt.NDArray[np.float64]
+Shorts = npt.NDArray[np.int32]
+Bits = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Kinds = Mapping[str, Classes | Tree]  #: by variable
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is dropped next.
+
+    Attributes
+    ----------
+    events
+        Whether they are events: then ``of`` is a variable (its number), else a state.
+    of, number
+        Of which variable or state, and which class.
+    slice
+        From which slice of the window on partial matches fall; 0: none is born.
+    saved, kept
+        With this and all steps before: the share of the work that is saved, and of the matches that are left.
+    """
+
+    events: bool
+    of: int
+    number: int
+    slice: int
+    saved: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What came of what in a stretch of a stream from which nothing was dropped.
+
+    Attributes
+    ----------
+    events
+        How many there were.
+    states, stride
+        How many states there are, and classes of the state that has most: a group is ``state * stride + class``.
+    members, event_stride
+        The same of variables and classes of their events: kinds.
+    slices
+        Of the window.
+    children
+        A row for each kind of child: ``source`` (a group; -1: it begins a match), ``slice``, ``kind``, ``target``
+        (int32), how many were ``made``, were ``stored`` and were ``matched`` (float64).
+    looks
+        ``group``, ``slice``, ``kind`` (int32), and how often rows were ``looked`` at (float64).
+    asked
+        float64[kinds]: how many events were tried.
+    """
+
+    events: float
+    states: int
+    stride: int
+    members: int
+    event_stride: int
+    slices: int
+    children: pa.Table
+    looks: pa.Table
+    asked: Floats
+
+    def cascade(self, prices: CostTable, events: bool = True, rows: bool = True) -> Cascade:
+        """What follows if some of it is dropped: events, partial matches, or both."""
+        child = {name: self.children.column(name).to_numpy() for name in self.children.column_names}
+        look = {name: self.looks.column(name).to_numpy() for name in self.looks.column_names}
+        return Cascade(
+            child["source"], child["slice"], child["kind"], child["target"], child["stored"], child["matched"],
+            look["group"], look["slice"], look["kind"], look["looked"],
+            self.states * self.stride, self.slices, self.members * self.event_stride,
+            np.array([prices.visited, prices.created, prices.match, prices.refused]), events, rows,
+        )  # fmt: skip
+
+    def steps(self, prices: CostTable, events: bool = True, rows: bool = True) -> list[Step]:
+        """In which order it is best dropped, what contributes least per consumption first."""
+        cascade = self.cascade(prices, events, rows)
+        fixed = self.events * prices.event + float(self.asked.sum()) * prices.relevant
+        cost, found = cascade.cost + fixed, cascade.found
+        what, left = cascade.steps()
+        return [
+            self._step(bool(is_event), item, at, 1 - (work + fixed) / cost, matches / found)
+            for (is_event, item, at), (work, matches) in zip(what.tolist(), left.tolist(), strict=True)
+        ]
+
+    def _step(self, events: bool, item: int, at: int, saved: float, kept: float) -> Step:
+        of, number = divmod(item, self.event_stride if events else self.stride)
+        return Step(events, of, number, at, saved, kept)
+
+
+def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
+    """Count the flow of a piece of history.
+
+    Parameters
+    ----------
+    account
+        Of the piece.
+    classes, event_classes
+        By variable how partial matches are told apart, and events.
+    """
+    record = account.record
+    states, members = len(record.plan.states), len(record.plan.negated)
+    stride = max([1, *(of.count for of in classes.values())])
+    event_stride = max([1, *(of.count for of in event_classes.values())])
+    groups = record.states.astype(np.int32) * stride
+    for name, own in classes.items():
+        for state in account.states_of(name):
+            rows, values, null = record.features(state)
+            groups[rows] += _told(own, account.features[name], values, null)
+    keys, kinds = record.tried * members + record.tried_for, record.tried_for.astype(np.int32) * event_stride
+    for name, own in event_classes.items():
+        member = account.members.index(name)
+        _, values, null = record.event_features(member)
+        kinds[record.tried_for == member] += _told(own, account.event_features[name], values, null)
+    kind = kinds[np.searchsorted(keys, record.events * members + record.members)]
+    edge_members = np.array([edge.member for edge in record.plan.edges], np.int64)
+    asking = record.probed * members + edge_members[record.asked & 0xFFFFFFFF]
+    looks = account.visits(groups, states * stride, kinds[np.searchsorted(keys, asking)], members * event_stride)
+    source = np.where(record.parents < 0, -1, groups[record.parents]).astype(np.int32)
+    return Flow(
+        float(account.limits.shape[1]), states, stride, members, event_stride, account.slices,
+        _children(account, source, kind, groups), _looks(looks),
+        np.bincount(kinds, minlength=members * event_stride).astype(np.float64),
+    )  # fmt: skip
+
+
+def _told(own: Classes | Tree, names: Sequence[str], values: Floats, null: Bits) -> Bytes:
+    columns = [list(names).index(feature) for feature in own.features]
+    return own.of(values[:, columns], null[:, columns])
+
+
+def total(flows: Sequence[Flow]) -> Flow:
+    """The flow of several pieces of one stream, which are told apart in the same way."""
+    children = pa.concat_tables([flow.children for flow in flows]).group_by(["source", "slice", "kind", "target"])
+    looks = pa.concat_tables([flow.looks for flow in flows]).group_by(["group", "slice", "kind"])
+    summed = children.aggregate([(name, "sum") for name in ("made", "stored", "matched")])
+    return replace(
+        flows[0],
+        events=sum(flow.events for flow in flows),
+        children=summed.rename_columns(["source", "slice", "kind", "target", "made", "stored", "matched"]).sort_by(
+            [(name, "ascending") for name in ("source", "slice", "kind", "target")]
+        ),
+        looks=looks.aggregate([("looked", "sum")]).rename_columns(["group", "slice", "kind", "looked"]).sort_by(
+            [(name, "ascending") for name in ("group", "slice", "kind")]
+        ),
+        asked=np.sum([flow.asked for flow in flows], axis=0),
+    )  # fmt: skip
+
+
+def _children(account: Account, source: Shorts, kind: Shorts, target: Shorts) -> pa.Table:
+    columns = (source, account.born, kind, target)
+    sizes = [int(column.max(initial=0)) + 2 for column in columns]
+    key = np.zeros(len(source), np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        key = key * size + column + 1
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    ones = np.ones(len(key))
+    counted = [np.bincount(which, of, len(first)).astype(np.float64) for of in (ones, account.stored, account.matched)]
+    names = ["source", "slice", "kind", "target", "made", "stored", "matched"]
+    return pa.table([*(column[first] for column in columns), *counted], names=names)
+
+
+def _looks(counts: Floats) -> pa.Table:
+    group, at, kind = (index.astype(np.int32) for index in np.nonzero(counts))
+    return pa.table([group, at, kind, counts[group, at, kind]], names=["group", "slice", "kind", "looked"])

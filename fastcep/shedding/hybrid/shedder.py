@@ -1,0 +1,254 @@
+"""Hybrid load shedding: drops the classes of events and of partial matches that contribute least per consumption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fastcep.engine.overload.protocols import Classes, Orders, Tree, View
+from fastcep.errors import ModelError, ValidationError
+from fastcep.query import ast
+from fastcep.shedding.baseline import Baseline
+from fastcep.shedding.hybrid.adapt import Adapted
+from fastcep.shedding.hybrid.fit import fit_hybrid
+from fastcep.shedding.hybrid.levels import Levels, Shape
+from fastcep.shedding.hybrid.model import HybridModel
+from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.options import as_chance, as_choice
+
+__all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
+
+#: A share of the work by which less must be saved to count.
+_EASED = 0.1
+
+Given = Model | str | PathLike[str]
+
+
+@dataclass(slots=True)
+class Course:
+    """How much of a query's work is saved, since it is more than nothing.
+
+    Attributes
+    ----------
+    since, eased
+        How many events the query had been given when what was counted was last looked at, and when less was last
+        dropped than before: for a window from then on, what lives was thinned out more than what is dropped tells.
+    demand, saved, peak
+        What was demanded last, what is saved for it, and the most that was since.
+    """
+
+    since: int
+    eased: int
+    demand: float = 0.0
+    saved: float = 0.0
+    peak: float = 0.0
+
+    def note(self, demand: float, saved: float, taken: int) -> None:
+        """Take a decision into account."""
+        if saved < self.peak - _EASED:
+            self.eased, self.peak = taken, saved
+        self.demand, self.saved, self.peak = demand, saved, max(saved, self.peak)
+
+
+class Hybrid(Baseline):
+    """Drops events and partial matches by a model that was fitted on history (hybrid, sections IV and V).
+
+    Parameters
+    ----------
+    model
+        What `fastcep.fit` has made, or the folder in which it was saved; of several queries, several.
+    seed
+        Of what is drawn.
+    adapt
+        Whether the model is kept up with the stream while load is shed.
+    explore
+        Which share of all that is dropped is let through nevertheless, for that.
+
+    Raises
+    ------
+    ModelError
+        If a model is damaged, or of another kind.
+    ValidationError
+        If an option is wrong.
+    """
+
+    name = "hybrid"
+    drops_matches = True
+    events: ClassVar[bool] = True
+    rows: ClassVar[bool] = True
+
+    def __init__(
+        self, model: Given | Sequence[Given], seed: int = 0, *, adapt: bool = True, explore: float = 0.02
+    ) -> None:
+        super().__init__(seed)
+        self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
+        given = [model] if isinstance(model, Model | str | PathLike) else list(model)
+        self._given = [item if isinstance(item, Model) else load_model(item) for item in given]
+        self._models = {item.query.name: HybridModel.of(item) for item in self._given}
+        if not self._models:
+            raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
+        self.slices = max(item.flow.slices for item in self._models.values())
+        self._levels: dict[str, Levels] = {}
+        self._courses: dict[str, Course] = {}
+        self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
+
+    @classmethod
+    def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
+        """Fit a model for each query, see `HybridFit`; what is returned makes shedders."""
+        return HybridFit(cls.name).fit(queries, history, **options)
+
+    def check(self, query: ast.Query) -> None:
+        """Refuse a query that no model is of: `ModelError`."""
+        own = next((item for item in self._given if item.query.name == query.name), None)
+        if own is None:
+            known = ", ".join(map(repr, self._models))
+            raise ModelError(f"shedder {self.name!r} has a model of {known}, none of {query.name!r}; fit one for it")
+        own.check(query)
+
+    def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
+        """How partial matches are told apart."""
+        return self._models[query.name].classes
+
+    def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
+        """How events are told apart."""
+        return self._models[query.name].event_classes
+
+    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
+        if demand <= 0:
+            self._courses = {}
+            return [Orders() for _ in views]
+        return [self._order(demand, before, view) for view in views]
+
+    def _order(self, demand: float, before: float, view: View) -> Orders:
+        name = view.plan.query.name
+        course = self._courses.setdefault(name, Course(view.taken, view.taken))
+        if self._adapt:
+            self._keep_up(name, view, course)
+        levels = self._levels_of(name, view)
+        chosen, let = levels.choose(demand), 1 - self._explore
+        orders = Orders(
+            binds=let * chosen.binds, births=let * chosen.cells, steady=True, kept=chosen.kept, saved=chosen.saved,
+            counts=self._adapt,
+        )  # fmt: skip
+        if chosen.cells.any() and chosen.saved > course.saved:
+            orders.drops = orders.births
+            held = levels.choose(before).kept if before > 0 else 1.0
+            orders.left = min(1.0, chosen.kept / max(held, 1e-9))
+        course.note(demand, chosen.saved, view.taken)
+        return orders
+
+    def _keep_up(self, name: str, view: View, course: Course) -> None:
+        """Whenever a slice of the window has passed, hold what was counted in it against the flow."""
+        passed = view.taken - course.since
+        if passed * view.slices < view.window:
+            return
+        course.since = view.taken
+        counted, learned = view.flows(), self._learned[name]
+        if view.taken - course.eased < view.window:
+            learned.forget()
+        else:
+            chosen, let = self._levels_of(name, view).choose(course.demand), 1 - self._explore
+            if learned.learn(counted, passed, view.window, let * chosen.binds, let * chosen.cells):
+                del self._levels[name]
+                course.saved = 0.0
+
+    def _levels_of(self, name: str, view: View) -> Levels:
+        if name not in self._levels:
+            model, plan = self._models[name], view.plan
+            shape = Shape(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
+            flow = self._learned[name].flow
+            self._levels[name] = Levels(flow.steps(model.prices, self.events, self.rows), flow, shape)
+        return self._levels[name]
+
+    def metrics(self) -> dict[str, Any]:
+        """How far the stream is from each model: see `Adapted`."""
+        return {
+            name: {"drift": own.drift, "changes": own.changes, "not_counted": own.lost}
+            for name, own in self._learned.items()
+        }
+
+    def spec(self) -> dict[str, Any]:
+        """Its name and options, as JSON has them."""
+        models = {name: model.hash for name, model in self._models.items()}
+        return super().spec() | {"models": models, "adapt": self._adapt, "explore": self._explore}
+
+    def state(self) -> dict[str, Any]:
+        """What it has learned, and how much it saves of each query's work."""
+        learned = {name: own.state() for name, own in self._learned.items()} if self._adapt else {}
+        return {"courses": {name: asdict(own) for name, own in self._courses.items()}, "learned": learned}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`."""
+        self._courses = {name: Course(**own) for name, own in state["courses"].items()}
+        self._levels = {}
+        for name, own in state["learned"].items():
+            self._learned[name].restore(own)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
+
+
+@dataclass(frozen=True)
+class HybridFit:
+    """A strategy to evaluate: hybrid shedding with other options than usual.
+
+    Parameters
+    ----------
+    kind
+        ``"hybrid"``, ``"hyi"`` or ``"hys"``.
+    name
+        In the report; None: the kind.
+    fitted
+        Options of `fit_hybrid`, such as ``{"slices": 2}``.
+    options
+        Of the shedder, such as ``{"adapt": False}``.
+    """
+
+    kind: str = "hybrid"
+    name: str | None = None
+    fitted: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        as_choice("HybridFit", "kind", self.kind, tuple(_KINDS))
+        object.__setattr__(self, "name", self.name or self.kind)
+
+    def fit(self, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
+        """Fit a model for each query; what is returned makes shedders."""
+        models = tuple(fit_hybrid(query, history, **{**options, **self.fitted}).stored() for query in queries)
+        return Fitted(self.kind, models, dict(self.options))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Makes shedders of a kind with models."""
+
+    kind: str
+    models: tuple[Model, ...]
+    options: Mapping[str, Any]
+
+    def __call__(self, seed: int, /) -> Hybrid:
+        """Make a new one."""
+        return _KINDS[self.kind](self.models, seed, **self.options)
+
+
+class HybridInput(Hybrid):
+    """Drops events only: *HyI*. See `Hybrid`."""
+
+    name = "hyi"
+    rows = False
+
+
+class HybridState(Hybrid):
+    """Drops partial matches only: *HyS*. See `Hybrid`."""
+
+    name = "hys"
+    events = False
+
+
+_KINDS: Mapping[str, type[Hybrid]] = {kind.name: kind for kind in (Hybrid, HybridInput, HybridState)}

@@ -1,0 +1,71 @@
+"""Whether bins tell anything, by an analysis of variance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fit_members import sums
+
+from fastcep.shedding.hybrid.clusters import load
+from fastcep.shedding.hybrid.telling import _variance, responses_of, tells
+
+ONE = np.ones((1, 1), np.float32)
+
+
+def plain(response: object) -> list[tuple[np.ndarray, np.ndarray]]:
+    own = np.asarray(response, np.float64)
+    return [(own, np.ones(len(own)))]
+
+
+def test_it_is_scipys_analysis_of_variance() -> None:
+    random = np.random.default_rng(1)
+    bins = random.integers(0, 5, 400)
+    response = random.normal(size=400) + 0.3 * bins
+    told, rest = _variance(bins, response, np.ones(400))
+    expected = load("scipy.stats").f_oneway(*(response[bins == number] for number in range(5)))
+    assert told / 4 / (rest / 395) == pytest.approx(expected.statistic)
+    assert told + rest == pytest.approx(400 * response.var())
+
+
+def test_chance_and_share_both_decide() -> None:
+    bins = np.arange(100_000) % 2
+    noise = np.random.default_rng(2).normal(size=100_000)
+    assert not tells(bins, plain(noise))
+    assert not tells(bins, plain(noise + 0.1 * bins))  # no chance, but a share of 0.0025
+    assert tells(bins, plain(noise + 0.2 * bins))  # 0.01
+    assert not tells(bins[:100], plain(noise[:100] + 0.5 * bins[:100]))  # 0.06, but may be chance
+    assert tells(bins[:100], plain(noise[:100] + 2 * bins[:100]))
+
+
+def test_what_is_told_exactly() -> None:
+    bins = np.arange(20) % 2
+    assert tells(bins, plain(bins)) and tells(bins + 7, plain(1e9 * bins))
+    assert not tells(bins, plain(np.ones(20)))
+    assert not tells(np.zeros(20, np.int64), plain(bins))
+    assert not tells(np.zeros(0, np.int64), plain([]))
+
+
+def test_bins_of_few_members_do_not_count() -> None:
+    bins = np.array([0] * 50 + [1] * 4)
+    assert not tells(bins, plain(bins)) and tells(np.append(bins, 1), plain(np.append(bins, 1)))
+    bins = np.array([0] * 20_000 + [1] * 19)
+    assert not tells(bins, plain(bins)) and tells(np.append(bins, [1] * 2), plain(np.append(bins, [1] * 2)))
+
+
+def test_sums_are_of_standardised_slices() -> None:
+    """Else one slice with large numbers would be all there is."""
+    random = np.random.default_rng(3)
+    x = np.arange(5_000) % 2
+    parts = np.column_stack([1_000 * random.normal(size=5_000), x + random.normal(size=5_000)]).astype(np.float32)
+    assert tells(x, responses_of(ONE.repeat(5_000, 0), parts))
+    assert not tells(x, plain(parts.sum(axis=1)))
+
+
+def test_rare_contributions_weigh_as_much_as_none() -> None:
+    members = sums(150_000, rate=0.01)
+    contribution = np.array(members["contribution"].to_pylist(), np.float32)
+    hopeless = (members["total"].to_numpy() > 10).astype(np.int64)
+    *_, (worth, weights) = responses = responses_of(contribution, ONE.repeat(150_000, 0))
+    assert weights[worth > 0].sum() == pytest.approx(1) == weights[worth == 0].sum()
+    assert tells(hopeless, responses) and not tells(hopeless, responses[:2])
+    assert not tells(members["key"].to_numpy(), responses)
