@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 import fastcep as fc
 from fastcep.evaluate import Fits
+from fastcep.shedding.hybrid.shedder import HybridFit
 from fastcep.shedding.names import SHEDDERS
 
 __all__ = ["BASELINES", "COUNTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there"]
@@ -51,9 +52,8 @@ class Learned(Fits):
         """Fit a model, or take the one that another strategy has fitted by the same options."""
         key = repr(sorted(self._options.items()))
         if key not in self._found:
-            made = SHEDDERS[HYBRID].fit(queries, history, **{**given, **self._options})  # type: ignore[attr-defined]
-            self._found[key] = made.models
-        return partial(SHEDDERS[self._spelling], self._found[key])
+            self._found[key] = HybridFit(HYBRID, fitted=self._options).fit(queries, history, **given)
+        return replace(self._found[key], kind=self._spelling)
 
 
 def learns(name: str) -> bool:

@@ -173,11 +173,11 @@ _CATALOGUE = (
     ),
     Dataset(
         name="bike_chains",
-        title="Synthetic bike trips, fitted to the Bay Area's, 24 times as fast",
+        title="Synthetic bike trips, fitted to the Bay Area's, 120 times as fast",
         rows=None,
         columns=(
             ("start_date", "timestamp[ms], no zone, ascending, from 2014"),
-            ("start_terminal", "int16, 1 to 70, where the trip starts; 1 is where most trips end"),
+            ("start_terminal", "int16, where the trip starts; the numbers of bayarea_2014"),
             ("end_terminal", "int16, where it ends"),
             ("bike_id", "int32, 1 to 687"),
             ("user", "string: Subscriber or Customer"),
@@ -185,7 +185,7 @@ _CATALOGUE = (
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="An hour of it is what a day was, so that bikes make chains of six trips within an hour.",
+        notes="An hour of it is what five days were, so that bikes make chains of six trips within an hour.",
     ),
     Dataset(
         name="task_lives",

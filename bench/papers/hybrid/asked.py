@@ -165,7 +165,8 @@ def _ratios(place: str, part: Stored, least: dict[str, float]) -> list[str]:
         f"{'reached' if ratios[other] >= wanted else 'NOT reached'})"
         for other, wanted in least.items()
     )
-    return [f"{own}, {told}."]
+    limit = times(part, "oracle", "ri", last)
+    return [f"{own}, {told}. What the oracle finds is {limit:.1f} times RI."]
 
 
 def _best(part: Stored) -> str:
