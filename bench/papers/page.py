@@ -32,7 +32,7 @@ stored, a nanosecond each; `measured` has what operations really take, decisions
 bound was not held, or where nothing was shed, does not count: it is hollow in pictures, and in brackets in tables.
 Values are means over seeds; throughput is relative to that without shedding.
 
-`python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page. `python -m
+`python -m bench.papers --jobs 2` runs all of this again (half an hour), draws it and writes this page. `python -m
 bench.papers.hybrid fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page`
 only draws and writes. The numbers are in `bench/results/papers/`.
 """
