@@ -44,8 +44,9 @@ def ratios(parts: Parts) -> list[str]:
         beside = " (in the paper 0.3 with rs and ss, 1 with hys)" if key == "shed_match_ratio" else ""
         said.append(f"Where half of the {what} are shed, recall is {found}{beside}, on a line between two runs.")
     if "hys" in paper.shedders:
-        half = between(paper, "hys", "shed_match_ratio", "recall", 0.5)
-        said.append(asked("Recall of hys with half of the births of partial matches dropped", half, 0.98))
+        what = "Work is to look at live partial matches, and some to store them. Where half is saved, recall of hys"
+        told = joined(f"{of(paper, name, '50%'):.2f} with {name}" for name in STATE)
+        said.append(f"{asked(what, of(paper, 'hys', '50%'), 0.98)} It is {told}.")
     free = [target for target in paper.targets if "oracle" in paper.shedders and of(paper, "oracle", target) >= 1]
     if free:
         events, matches = (of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))

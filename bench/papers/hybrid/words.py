@@ -39,6 +39,7 @@ def asked(what: str, value: float, least: float, unit: str = "") -> str:
     if value != value:
         return f"{what} is not known (asked for: at least {least:g}{unit})."
     verdict = "reached" if value >= least else "NOT reached"
+    value += 0.0  # no -0
     return f"{what} is {value:.3g}{unit} (asked for: at least {least:g}{unit}; {verdict})."
 
 
