@@ -103,7 +103,7 @@ def adapted(parts: Parts) -> list[str]:
             if line["shedder"] != HYBRID:
                 continue
             half = len(line["recall"]) // 3  # so many half windows are before the change
-            before, after = line["recall"][2:half], line["recall"][half:]
+            before, after = line["recall"][half - 4 : half], line["recall"][half:]
             old = sum(before) / len(before)
             back = _back(after, 0.9 * old)
             said.append(

@@ -22,7 +22,7 @@ def of_window(size: int) -> Part:
     """Q1 within so many events, over a stream that changes."""
     return Part(
         f"w{size}", f"{size:,} events", partial(q1, f"{size} EVENTS"), changing, WINDOWS * size, ("ri", "rs", HYBRID),
-        {"bounds": TIGHT, "cost_table": "paper", "index": "key", "skip": 0.2},
+        {"bounds": TIGHT, "cost_table": "paper", "index": "key", "skip": 0.3},
         seeds=1, series=tuple((name, TIGHT) for name in ("ri", "rs", HYBRID)), history=learned(stream),
         recalls=2 * WINDOWS,
     )  # fmt: skip

@@ -27,9 +27,9 @@ def part(name: str, who: tuple[str, ...] = WHO, **more: Any) -> Part:
     )  # fmt: skip
 
 
-def models(option: str, values: tuple[int, ...]) -> Mapping[str, Mapping[str, Any]]:
+def models(option: str, values: tuple[int, ...], **more: Any) -> Mapping[str, Mapping[str, Any]]:
     """Models that are fitted with another value of an option."""
-    return {str(value): {"model": {option: value}} for value in values}
+    return {str(value): {"model": {option: value, **more}} for value in values}
 
 
 _SLICES = models("slices", (1, 2, 3, 4, 5, 6))
@@ -83,12 +83,14 @@ FIG11 = Figure(
     costs,
 )  # fmt: skip
 
-_CLUSTERS = models("clusters", (2, 4, 6, 8, 10))
+#: Usually every value of a few has a class of its own, whatever cluster it is in.
+_CLUSTERS = models("clusters", (2, 4, 6, 8, 10), per="cluster")
 FIG13 = Figure(
     "hybrid", "fig13", "Fig. 13: clusters",
     "Under a 50 % bound on the mean latency “the observed recall is not very sensitive to the number of clusters. More "
     "clusters lead to higher recall score, but only until reaching a certain number (e.g., 8)”.",
-    "Q1 over DS1 with C.V from 2 to 10; models with 2 to 10 clusters a state. The baselines have none, and are the "
+    "Q1 over DS1 with C.V from 2 to 10; models with 2 to 10 clusters a state, and a class for each (`per=\"cluster\"`; "
+    "else each of a few values has a class of its own, and all models are alike). The baselines have none, and are the "
     "same everywhere.",
     (
         part("paper", options={"bounds": "50%"}, points=_CLUSTERS),
