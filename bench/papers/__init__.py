@@ -7,4 +7,4 @@ from bench.papers.figures import Paper
 
 __all__ = ["PAPERS"]
 
-PAPERS = {"hybrid": Paper("Hybrid load shedding", hybrid.FIGURES, hybrid.LATER)}
+PAPERS = {"hybrid": Paper("Hybrid load shedding", hybrid.FIGURES)}

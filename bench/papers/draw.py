@@ -25,6 +25,7 @@ PLACE = IMAGES / "papers"
 LOOK = {
     "ri": ("#1f5fa8", "o"), "si": ("#6aa5dc", "s"), "rs": ("#c4511d", "^"), "ss": ("#eaa05a", "v"),
     "pm-bl": ("#8b3a8f", "D"), "e-bl": ("#3b8a5a", "P"), "bl": ("#8fbf5a", "X"),
+    "hybrid": ("#b3123a", "h"), "hyi": ("#123f8f", "p"), "hys": ("#7a2d0b", "H"), "hybrid-count": ("#d983a0", "<"),
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
 #: The same picture from the same figures, with text as text.
@@ -41,9 +42,9 @@ def image(figure: Figure, picture: Picture) -> Path:
 
 
 def draw(figure: Figure, parts: Mapping[str, Stored]) -> None:
-    """Draw all pictures of a figure."""
+    """Draw all pictures of a figure whose parts are there."""
     PLACE.mkdir(parents=True, exist_ok=True)
-    for picture in figure.pictures:
+    for picture in figure.having(parts).pictures:
         with rc_context(STYLE):
             _draw(picture, parts, image(figure, picture))
 
@@ -120,14 +121,17 @@ def _lines(axes: Axes, panel: Panel, part: Stored) -> None:
 
 
 def _course(axes: Axes, panel: Panel, part: Stored) -> None:
-    """Latency over time, and the bound; the unit is the one that the label names."""
-    scale = next(value for unit, value in _SCALE.items() if f", {unit}" in panel.ylabel)
+    """Latency over time, and the bound, in the unit that the label names; or recall over time."""
+    scale = next((value for unit, value in _SCALE.items() if f", {unit}" in panel.ylabel), 1.0)
     for line in part.document["series"]:
         axes.plot(
-            line["x"], [value / scale for value in line["latency"]], color=LOOK[line["shedder"]][0], linewidth=0.8,
+            line["x"], [value / scale for value in line[panel.y]], color=LOOK[line["shedder"]][0], linewidth=0.8,
             label=f"{line['shedder']} at {line['target']}",
         )  # fmt: skip
-    axes.axhline(line["bound"] / scale, color="#aa0000", linewidth=0.8, linestyle=":", label="bound")
+    if panel.y == "latency":
+        axes.axhline(line["bound"] / scale, color="#aa0000", linewidth=0.8, linestyle=":", label="bound")
+    else:
+        axes.set_ylim(0, None)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.locator_params(axis="x", nbins=4)
     axes.legend(framealpha=0.8, edgecolor="none", fontsize="small")

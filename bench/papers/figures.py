@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ __all__ = ["Figure", "Panel", "Paper", "Part", "Picture", "Table"]
 
 @dataclass(frozen=True)
 class Part:
-    """Runs of `fastcep.evaluate` under one setting: strategies with several seeds, references with one.
+    """Runs of `fastcep.evaluate` under one setting, or several: strategies with several seeds, references with one.
 
     Attributes
     ----------
@@ -27,11 +28,20 @@ class Part:
     size, seeds
         How many events, and seeds, if nothing else is asked for.
     strategies, references
-        What is judged. References that are not there (yet) are left out.
+        What is judged. Those that are not there (yet) are left out.
     options
         Of `fastcep.evaluate`.
+    history, model
+        What the strategies that learn learn from, by how many events are judged, and how.
+    points
+        Several settings, each with one target: by label, a number, what differs from this part. Then these labels
+        stand where else targets do.
     series
-        Shedders and targets whose latency over time is kept.
+        Shedders and targets whose latency over time is kept, or recall.
+    recalls
+        So many parts of the events have a recall of their own, see `bench.papers.course`; 0: latency is kept.
+    needs
+        Data that not everybody has; without it the part is left out.
     tells
         Whether the page shows what ``Report.check`` says.
     """
@@ -47,6 +57,24 @@ class Part:
     seeds: int = 3
     series: tuple[tuple[str, str], ...] = ()
     tells: bool = False
+    history: Callable[[int], pa.Table] | None = None
+    model: Mapping[str, Any] = field(default_factory=dict)
+    points: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    recalls: int = 0
+    needs: Path | None = None
+
+    @property
+    def targets(self) -> list[str]:
+        """What its columns are: targets, or labels of points."""
+        if self.points:
+            return list(self.points)
+        given = next(self.options[mode] for mode in ("bounds", "rates", "demands") if mode in self.options)
+        return [given] if isinstance(given, str) else list(given)
+
+    def at(self, label: str) -> Part:
+        """The part at a point."""
+        changes = dict(self.points[label])
+        return replace(self, **{**changes, "options": {**self.options, **changes.get("options", {})}, "points": {}})
 
 
 @dataclass(frozen=True)
@@ -58,7 +86,7 @@ class Panel:
     part
         Which.
     x, y
-        What `Stored.value` knows; ``x="series"`` draws latency over time.
+        What `Stored.value` knows; ``x="series"`` draws latency over time, or what ``y`` says.
     xlabel, ylabel
         Under and beside it.
     only
@@ -133,6 +161,15 @@ class Figure:
     def file(self) -> str:
         """Name of its results, and how the names of its pictures begin."""
         return f"{self.paper}_{self.name}"
+
+    def having(self, names: Collection[str]) -> Figure:
+        """The figure with those of its parts, and of its pictures and tables that need no other ones."""
+        return replace(
+            self,
+            parts=tuple(part for part in self.parts if part.name in names),
+            pictures=tuple(one for one in self.pictures if {panel.part for panel in one.panels} <= set(names)),
+            tables=tuple(one for one in self.tables if one.part in names),
+        )
 
 
 @dataclass(frozen=True)

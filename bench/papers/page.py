@@ -22,8 +22,9 @@ _HEAD = """\
 Each section has a figure of a paper: what the paper says, our picture and numbers, and where they differ.
 [`fc.evaluate`](evaluation.md) makes the runs: one without shedding gives the truth, then every strategy is run for
 every bound or rate. `ri`, `si`, `rs`, `ss`, `pm-bl`, `e-bl` and `bl` are the papers'
-[baselines](shedding.md#shedders). A [reference](evaluation.md#references) (dashed) is no strategy: the `oracle` knows
-what is to come, and `informed` knows the generator of the stream.
+[baselines](shedding.md#shedders). What learns does so from another stream of the same generator, or from the first half
+of real events. A [reference](evaluation.md#references) (dashed) is no strategy: the `oracle` knows what is to come, and
+`informed` knows the generator of the stream.
 
 All is on the virtual clock, so that a result is the same on every machine: an event takes the sum over its counted
 operations of what a [cost table](shedding.md#clocks-and-cost-tables) says. `paper` counts partial matches looked at and
@@ -31,8 +32,8 @@ stored, a nanosecond each; `measured` has what operations really take, decisions
 bound was not held, or where nothing was shed, does not count: it is hollow in pictures, and in brackets in tables.
 Values are means over seeds; throughput is relative to that without shedding.
 
-`python -m bench.papers` runs all of this again (about ten minutes), draws it and writes this page. `python -m
-bench.papers hybrid fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page`
+`python -m bench.papers --jobs 2` runs all of this again (half an hour), draws it and writes this page. `python -m
+bench.papers.hybrid fig4` runs one figure, `--events` and `--seeds` make it smaller, and `python -m bench.papers.page`
 only draws and writes. The numbers are in `bench/results/papers/`.
 """
 
@@ -45,13 +46,15 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
         for figure in paper.figures:
             if figure.file in results:
                 text += section(figure, results[figure.file])
-        text.append(f"### Not yet\n\n{paper.later}\n")
+        if paper.later:
+            text.append(f"### Not yet\n\n{paper.later}\n")
     return "\n".join(text)
 
 
 def section(figure: Figure, results: Mapping[str, Any]) -> Iterator[str]:
     """What is said of a figure."""
     parts = parts_of(results)
+    figure = figure.having(parts)
     where = results["environment"]
     yield f"### {figure.title}\n"
     yield f"**The paper.** {figure.statement}\n"
@@ -91,12 +94,13 @@ def _sizes(figure: Figure, parts: Mapping[str, Stored]) -> str:
     """How many events and seeds, and matches."""
     said = []
     for part in figure.parts:
-        document = parts[part.name].document
-        seeds = len(document["setting"]["seeds"])
+        stored = parts[part.name]
+        seeds = len(stored.document["setting"]["seeds"])
         name = f"{part.title}: " if len(figure.parts) > 1 else ""
+        found = sorted(stored.truth(target)["matches"] for target in stored.targets)
+        matches = f"{found[0]:,}" + (f" to {found[-1]:,}" if found[-1] > found[0] else "")
         said.append(
-            f"{name}{document['events']:,} events, {document['truth']['matches']:,} matches, {seeds} "
-            f"seed{'s' if seeds > 1 else ''}"
+            f"{name}{stored.document['events']:,} events, {matches} matches, {seeds} seed{'s' if seeds > 1 else ''}"
         )
     return "; ".join(said)[0].upper() + "; ".join(said)[1:] + "."
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from bench.queries import RESULTS, environment
 
-__all__ = ["PLACE", "Stored", "condensed", "parts_of", "path_of", "read", "save"]
+__all__ = ["PLACE", "Stored", "condensed", "parts_of", "path_of", "read", "save", "swept"]
 
 PLACE = RESULTS / "papers"
 
 _OF_ROWS = (
-    "shedder", "target", "seed", "recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound",
+    "shedder", "target", "seed", "recall", "precision", "estimated_recall", "mean_latency", "p95_latency",
+    "p99_latency", "share_over_bound",
     "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "why",
 )  # fmt: skip
 _OF_SETTING = (
@@ -54,6 +55,11 @@ class Stored:
         """In the order of the runs, references last."""
         return [item["name"] for item in self.document["setting"]["strategies"]]
 
+    def truth(self, target: str) -> Mapping[str, Any]:
+        """What there is without shedding, at a target or a point."""
+        truths: Mapping[str, Mapping[str, Any]] = self.document.get("truths", {})
+        return truths.get(target, self.document["truth"])
+
     @property
     def references(self) -> list[str]:
         """Those that know more than a strategy can."""
@@ -87,9 +93,8 @@ class Stored:
         return [float("nan") if value is None else value for value in values]
 
     def _own(self, row: Mapping[str, Any], key: str) -> float | None:
-        truth = self.document["truth"]
         if key == "speed":
-            return None if row["throughput"] is None else row["throughput"] / truth["throughput"]
+            return None if row["throughput"] is None else row["throughput"] / self.truth(row["target"])["throughput"]
         if key == "target":
             return float(row["target"].rstrip("%"))
         value = row[key]
@@ -118,6 +123,18 @@ def condensed(document: Mapping[str, Any], series: Sequence[tuple[str, str]], ch
         "rows": [{key: _short(row[key]) for key in _OF_ROWS if row[key] is not None} for row in document["rows"]],
         "series": [_thin(line) for line in kept],
         "check": check,
+    }  # fmt: skip
+
+
+def swept(points: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One part of what `condensed` gave for each of several points; their labels stand where targets do."""
+    first = next(iter(points.values()))
+    rows = [{**row, "target": label} for label, document in points.items() for row in document["rows"]]
+    return {
+        **first,
+        "setting": {**first["setting"], "targets": list(points), "asked": first["setting"]["targets"][0]},
+        "truths": {label: document["truth"] for label, document in points.items()},
+        "rows": rows, "series": [],
     }  # fmt: skip
 
 
@@ -151,7 +168,8 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
 def _thin(line: Mapping[str, Any]) -> dict[str, Any]:
     """At most so many points, evenly spread."""
     step = max(1, -(-len(line["x"]) // _POINTS))
-    return {**line, "x": line["x"][::step], "latency": [_short(value, 4) for value in line["latency"][::step]]}
+    thin = {key: line[key][::step] for key in ("x", "latency", "recall") if key in line}
+    return {**line, **{key: [_short(value, 4) for value in values] for key, values in thin.items()}}
 
 
 def _short(value: Any, digits: int = 6) -> Any:

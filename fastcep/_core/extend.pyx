@@ -154,7 +154,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
             if core.failed:
                 return
         first += m
-    core.rows_visited += visited + fell
+    core.rows_visited += visited
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
     if edge.has_predicate:

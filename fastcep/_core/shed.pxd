@@ -40,7 +40,8 @@ cdef inline int64_t weight_of(const Shed* shed, int kind, int sampled) noexcept 
 cdef inline int64_t spent(const Core* core) noexcept nogil:
     """What the operations so far cost, but those that every event has."""
     return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created
-            + core.matches * core.prices.match + core.shed.n_refused * core.prices.refused)
+            + core.matches * core.prices.match + core.shed.n_refused * core.prices.refused
+            + core.shed.n_fell * core.prices.purged)
 
 
 cdef inline uint64_t mixed(uint64_t word) noexcept nogil:

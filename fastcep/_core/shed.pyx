@@ -261,6 +261,7 @@ cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept n
                 _fall(core, state, row)
                 fell += 1
         row += own.fixed
+    shed.n_fell += fell
     return fell
 
 

@@ -282,7 +282,8 @@ cdef class Shedding:
     def meter(self, int64_t[::1] costs, const int64_t[::1] prices):
         """Add to ``costs`` what each event costs that is processed from now on, the first of each call at its begin.
 
-        ``prices`` are picoseconds per event, relevant event, partial match visited, created, refused, and match.
+        ``prices`` are picoseconds per event, relevant event, partial match visited, created, refused, match, and partial match
+        that falls with age.
         ``costs`` None: no more.
         """
         self.costs = costs
@@ -290,6 +291,7 @@ cdef class Shedding:
         self.core.costs = NULL if costs is None else &costs[0]
         self.core.prices.event, self.core.prices.relevant, self.core.prices.visited = prices[0], prices[1], prices[2]
         self.core.prices.created, self.core.prices.refused, self.core.prices.match = prices[3], prices[4], prices[5]
+        self.core.prices.purged = prices[6]
 
     def observe(self):
         """Keep a record of all partial matches from now on, see observe.pyx; nothing may be dropped meanwhile.
@@ -346,8 +348,8 @@ cdef class Shedding:
 
     @property
     def totals(self):
-        """How many births were refused, and events kept out of a window."""
-        return self.core.shed.n_refused, self.core.shed.n_in_windows
+        """How many births were refused, events kept out of a window, and partial matches have fallen with age."""
+        return self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_fell
 
     def resume(self, counted, totals):
         """Go on from what `counted` and `totals` have told."""
@@ -360,4 +362,4 @@ cdef class Shedding:
         _write(self.core.shed.refused, counted["refused"], cells)
         _write(self.core.shed.dropped, counted["dropped"], cells)
         _write(self.core.shed.withheld, counted["withheld"], self.core.shed.members * self.core.shed.member_stride)
-        self.core.shed.n_refused, self.core.shed.n_in_windows = totals
+        self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_fell = totals

@@ -33,6 +33,7 @@ cdef struct Prices:          # picoseconds on the virtual clock
     int64_t created
     int64_t refused
     int64_t match
+    int64_t purged
 
 
 cdef struct Flows:           # how many children came of what, see flows.pyx
@@ -75,6 +76,7 @@ cdef struct Shed:            # chances are counted in 2^32
     int64_t* classes         # scratch: their class words, -1 for one that is refused
     Flows flows
     int64_t n_refused        # counters: births refused
+    int64_t n_fell           # partial matches that fell with age
     int64_t n_in_windows     # events that were kept out of a window
     int64_t* dropped_events  # per type: dropped although some variable may bind it,
     int64_t* tried           # bound or tried to: partial matches that were looked at for it, itself as a beginning,

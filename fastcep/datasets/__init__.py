@@ -5,12 +5,16 @@ from __future__ import annotations
 from fastcep.datasets.catalogue import Dataset, list_datasets, make, path, show
 from fastcep.datasets.derived import bus_events, soccer_events, stock_events, toll_events
 from fastcep.datasets.generate import ds1, ds1_batches, ds2, ds2_batches, write_ds1_csv
+from fastcep.datasets.synthetic_bikes import bike_chains, bike_chains_batches
 from fastcep.datasets.synthetic_market import market, market_batches
 from fastcep.datasets.synthetic_soccer import soccer, soccer_batches
+from fastcep.datasets.synthetic_tasks import task_lives, task_lives_batches
 from fastcep.datasets.synthetic_traffic import traffic, traffic_batches
 
 __all__ = [
     "Dataset",
+    "bike_chains",
+    "bike_chains_batches",
     "bus_events",
     "ds1",
     "ds1_batches",
@@ -26,6 +30,8 @@ __all__ = [
     "soccer_batches",
     "soccer_events",
     "stock_events",
+    "task_lives",
+    "task_lives_batches",
     "toll_events",
     "traffic",
     "traffic_batches",

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 
 from fastcep.datasets.derived import PASSES, POSITIONS, QUOTES
 from fastcep.datasets.generate import DS1_SCHEMA, DS2_SCHEMA, ds1_batches, ds2_batches, write_csv
+from fastcep.datasets.synthetic_bikes import BIKES, bike_chains_batches
 from fastcep.datasets.synthetic_market import market_batches
 from fastcep.datasets.synthetic_soccer import soccer_batches
+from fastcep.datasets.synthetic_tasks import TASKS, task_lives_batches
 from fastcep.datasets.synthetic_traffic import traffic_batches
 from fastcep.errors import ValidationError
 
@@ -169,6 +171,39 @@ _CATALOGUE = (
         shipped=False,
         notes="15 km at 60 km/h; one vehicle in ten drives at 60 to 72 km/h.",
     ),
+    Dataset(
+        name="bike_chains",
+        title="Synthetic bike trips, fitted to the Bay Area's, 120 times as fast",
+        rows=None,
+        columns=(
+            ("start_date", "timestamp[ms], no zone, ascending, from 2014"),
+            ("start_terminal", "int16, where the trip starts; the numbers of bayarea_2014"),
+            ("end_terminal", "int16, where it ends"),
+            ("bike_id", "int32, 1 to 687"),
+            ("user", "string: Subscriber or Customer"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="An hour of it is what five days were, so that bikes make chains of six trips within an hour.",
+    ),
+    Dataset(
+        name="task_lives",
+        title="Synthetic life cycles of tasks, fitted to the Google trace, with more evictions",
+        rows=None,
+        columns=(
+            ("time", "int64, microseconds from 0, ascending"),
+            ("job", "int64, from 0"),
+            ("task", "int64, from 0 in its job"),
+            ("machine", "int64, 0 to 10,543; null with submit"),
+            ("kind", "int8: 0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill"),
+            ("priority", "int8: 0, whose tasks are evicted, or 2"),
+        ),
+        credit="fastcep",
+        terms="none needed: generated",
+        shipped=False,
+        notes="Half of the jobs have priority 0, of whose tasks one in ten fails when scheduled; the trace has less.",
+    ),
 )
 
 _GENERATORS: dict[str, tuple[pa.Schema, Callable[[int, int], Iterator[pa.RecordBatch]]]] = {
@@ -177,6 +212,8 @@ _GENERATORS: dict[str, tuple[pa.Schema, Callable[[int, int], Iterator[pa.RecordB
     "market": (QUOTES, market_batches),
     "soccer": (POSITIONS, soccer_batches),
     "traffic": (PASSES, traffic_batches),
+    "bike_chains": (BIKES, bike_chains_batches),
+    "task_lives": (TASKS, task_lives_batches),
 }
 
 

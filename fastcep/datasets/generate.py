@@ -16,6 +16,7 @@ from fastcep.errors import ValidationError
 __all__ = [
     "CHUNK",
     "C_VALUES",
+    "by_quantiles",
     "check_share",
     "check_size",
     "check_values",
@@ -41,6 +42,8 @@ _DS2: dict[str, pa.DataType] = {
     "ts": pa.int64(),
 }
 DS1_SCHEMA, DS2_SCHEMA = pa.schema(_DS1), pa.schema(_DS2)
+
+_FINE = 1 << 20  # steps between two quantiles
 
 Ints = npt.NDArray[np.int64]
 _KINDS, _IDS, _VALUES, _GAPS = (0, 4), (1, 11), (1, 11), (1, 20)  # half-open ranges of the draws of DS1
@@ -224,6 +227,27 @@ def check_share(**shares: float) -> None:
     for name, value in shares.items():
         if not 0 <= value <= 1:
             raise ValidationError(f"{name}={value}: expected a share from 0 to 1")
+
+
+def by_quantiles(stream: np.random.Generator, knots: Ints, size: int) -> Ints:
+    """Draw whole numbers whose distribution is given by its quantiles, straight between two of them.
+
+    Parameters
+    ----------
+    stream
+        Gives one number per draw.
+    knots
+        Evenly spread quantiles, from the least to the largest value.
+    size
+        How many to draw.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of int64; computed in whole numbers, so that every machine gives the same.
+    """
+    place, beyond = np.divmod(stream.integers(0, (len(knots) - 1) * _FINE, size), _FINE)
+    return np.asarray(knots[place] + np.diff(knots)[place] * beyond // _FINE)
 
 
 def rechunk(batches: Iterator[pa.RecordBatch], events: int, chunk: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastcep.engine.overload.observe import observe
-from fastcep.engine.overload.protocols import Orders, Shedder, View
+from fastcep.engine.overload.protocols import Shedder
 from fastcep.errors import ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
@@ -77,8 +77,7 @@ class Informed(Knows):
         """Find out what can be known of queries over a stream."""
         generator = generator_of(stream.table, queries[0].schema)
         _check_gaps(stream, Stream.of(generator.draw(_PILOT, _SEED), queries[0].schema), generator.name)
-        walks = setting.clock == "virtual" and not (setting.costs.decision or setting.costs.purged)
-        return Made(tuple(expected(query, generator, setting).stored() for query in queries), walks)
+        return Made(tuple(expected(query, generator, setting).stored() for query in queries))
 
 
 def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
@@ -98,11 +97,10 @@ class Made:
     """Makes shedders that know what to expect."""
 
     models: tuple[Model, ...]
-    walks: bool
 
     def __call__(self, seed: int, /) -> Shedder:
         """Make a new one."""
-        return InformedShedder(self.models, seed, self.walks)
+        return InformedShedder(self.models, seed)
 
 
 class InformedShedder(Hybrid):
@@ -114,19 +112,9 @@ class InformedShedder(Hybrid):
         Of each query.
     seed
         Of what is drawn.
-    walks
-        Whether a walk through all partial matches costs nothing. Then what is to fall from some age on is born
-        nevertheless, and dropped by the next decision: so what is soon complete is found.
     """
 
     name = "informed"
 
-    def __init__(self, models: Sequence[Model], seed: int = 0, walks: bool = False) -> None:
+    def __init__(self, models: Sequence[Model], seed: int = 0) -> None:
         super().__init__(models, seed, adapt=False)
-        self._walks = walks
-
-    def _order(self, demand: float, before: float, view: View) -> Orders:
-        orders = super()._order(demand, before, view)
-        if self._walks and orders.births is not None:
-            orders.drops, orders.births = orders.births, orders.births.min(axis=2)
-        return orders

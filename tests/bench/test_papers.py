@@ -5,29 +5,29 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import runpy
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from bench.papers import PAPERS, draw, runs
 from bench.papers.__main__ import main
-from bench.papers.figures import Figure, Part
+from bench.papers.course import courses
+from bench.papers.figures import Figure
 from bench.papers.page import PAGE, page, section
 from bench.papers.runs import joined, report_of, run
-from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save
+from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save, swept
+from bench.papers.strategies import COUNTING, learns, there
 from fastcep.evaluate import Report, evaluate
+from fastcep.evaluate.oracle import Oracle
 from fastcep.evaluate.references import REFERENCES
 from fastcep.shedding.names import SHEDDERS
 
 FIGURES = [figure for paper in PAPERS.values() for figure in paper.figures]
 each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.file)
-KEYS = {"target", "speed", "recall", "shed_event_ratio", "shed_match_ratio"}
+KEYS = {"target", "speed", "recall", "precision", "shed_event_ratio", "shed_match_ratio"}
 LARGEST = 60_000  # bytes of a result, and of a picture
-
-
-def listed(part: Part) -> list[str]:
-    """The targets of a part."""
-    given = next(part.options[mode] for mode in ("bounds", "rates", "demands") if mode in part.options)
-    return [given] if isinstance(given, str) else list(given)
 
 
 @each
@@ -37,17 +37,24 @@ def test_figures_are_well_formed(figure: Figure) -> None:
     assert len(parts) == len(figure.parts) and len({picture.name for picture in figure.pictures}) > 0
     parameters = inspect.signature(evaluate).parameters
     for part in figure.parts:
-        assert set(part.strategies) <= set(SHEDDERS) and not set(part.references) & set(part.strategies)
+        assert set(there(part.strategies)) <= {*SHEDDERS, COUNTING} and set(part.strategies) <= set(draw.LOOK)
+        assert not set(part.references) & set(part.strategies) and (part.strategies or part.references)
+        assert part.history is not None or not any(map(learns, part.strategies))
+        for label in part.points:
+            assert len(part.at(label).targets) == 1 and float(label.rstrip("%")) > 0
         assert set(part.options) <= set(parameters) - {"queries", "events", "shedders", "seeds", "history"}
-        assert all(shedder in part.strategies and target in listed(part) for shedder, target in part.series)
+        assert all(shedder in part.strategies and target in part.targets for shedder, target in part.series)
         assert set(part.strategies) | set(part.references) <= set(draw.LOOK)
         assert part.query() == part.query()
     for panel in (panel for picture in figure.pictures for panel in picture.panels):
         part = parts[panel.part]
-        assert part.series if panel.x == "series" else {panel.x, panel.y} <= KEYS
+        if panel.x == "series":
+            assert part.series and bool(part.recalls) == (panel.y == "recall")
+        else:
+            assert {panel.x, panel.y} <= KEYS
         assert set(panel.only) <= {*part.strategies, *part.references}
     for table in figure.tables:
-        assert set(table.keys) <= KEYS and set(table.targets) <= set(listed(parts[table.part]))
+        assert set(table.keys) <= KEYS and set(table.targets) <= set(parts[table.part].targets)
 
 
 def test_figures_have_names_of_their_own() -> None:
@@ -63,12 +70,14 @@ def test_what_is_stored_is_small_and_of_this_figure(figure: Figure) -> None:
     assert list(parts) == [part.name for part in figure.parts]
     for part in figure.parts:
         stored = parts[part.name]
-        assert stored.targets == listed(part)
-        assert stored.shedders[: len(part.strategies)] == list(part.strategies)
+        assert stored.targets == part.targets
+        wanted = there(part.strategies)
+        assert stored.shedders[: len(wanted)] == list(wanted)
         assert set(stored.references) <= set(part.references)
         assert all(stored.of(shedder, target) for shedder in stored.shedders for target in stored.targets)
-        assert stored.document["truth"]["matches"] >= 1_000
-        assert [(line["shedder"], line["target"]) for line in stored.document["series"]] == list(part.series)
+        assert all(stored.truth(target)["matches"] >= 1_000 for target in stored.targets)
+        series = [pair for pair in part.series if pair[0] in wanted]
+        assert [(line["shedder"], line["target"]) for line in stored.document["series"]] == series
 
 
 @each
@@ -92,20 +101,37 @@ def test_the_page_tells_what_is_stored() -> None:
     assert PAGE.read_text(encoding="utf-8") == page({figure.file: read(figure.file) for figure in FIGURES})
 
 
+def some(points: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """The first and the last two points."""
+    names = list(points)
+    return {name: points[name] for name in dict.fromkeys([*names[:1], *names[-2:]])}
+
+
+class Cheap(Oracle):
+    """Stands in for `informed`, which draws a long stream."""
+
+    name = "informed"
+
+
 @each
 def test_a_small_run_is_stored_drawn_and_told(figure: Figure, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bench.papers.stored.PLACE", tmp_path)
     monkeypatch.setattr(draw, "PLACE", tmp_path / "images")
-    monkeypatch.setattr(runs, "REFERENCES", {"oracle": REFERENCES["oracle"]})  # the other one draws a long stream
+    monkeypatch.setitem(REFERENCES, "informed", Cheap)
+    figure = replace(figure, parts=tuple(replace(part, points=some(part.points)) for part in figure.parts))
     save(figure.file, run(figure, events=3_000, seeds=1, reports=tmp_path / "reports"))
     results = read(figure.file)
     draw.draw(figure, parts_of(results))
     text = "\n".join(section(figure, results))
+    figure = figure.having(results["parts"])  # some need data that do not ship
+    assert "3,000 events" in text
     for part in figure.parts:
-        assert (tmp_path / "reports" / f"{figure.file}_{part.name}.html").stat().st_size > 10_000
-        document = json.loads((tmp_path / "reports" / f"{figure.file}_{part.name}.json").read_text())
-        assert document["stream"]["events"] == 3_000 and "3,000 events" in text
-        assert [row["shedder"] for row in document["rows"]][: len(part.strategies)] == list(part.strategies)
+        for file in [f"{figure.file}_{part.name}{label and '_'}{label.rstrip('%')}" for label in part.points or [""]]:
+            assert (tmp_path / "reports" / f"{file}.html").stat().st_size > 10_000
+            document = json.loads((tmp_path / "reports" / f"{file}.json").read_text())
+            assert document["stream"]["events"] == 3_000
+            wanted = there(part.strategies)
+            assert [row["shedder"] for row in document["rows"]][: len(wanted)] == list(wanted)
     assert all(draw.image(figure, picture).exists() for picture in figure.pictures)
 
 
@@ -124,9 +150,9 @@ def test_references_run_once_and_stand_behind_the_strategies_of_a_target(monkeyp
     part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig4")
     report = report_of(part, 1_500, 2)
     rows = [(row["target"], row["shedder"], row["seed"]) for row in report.rows]
-    wanted = [*((name, seed) for name in part.strategies for seed in range(2)), ("oracle", 0)]
-    assert rows == [(target, *pair) for target in listed(part) for pair in wanted]
-    assert len(report.document["series"]) == len(listed(part)) * (len(part.strategies) + 1)
+    wanted = [*((name, seed) for name in there(part.strategies) for seed in range(2)), ("oracle", 0)]
+    assert rows == [(target, *pair) for target in part.targets for pair in wanted]
+    assert len(report.document["series"]) == len(part.targets) * (len(there(part.strategies)) + 1)
 
 
 def test_reports_about_different_events_are_not_joined() -> None:
@@ -138,8 +164,8 @@ def test_reports_about_different_events_are_not_joined() -> None:
 
 def row(shedder: str, seed: int, **more: object) -> dict[str, object]:
     keys = (
-        "recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound", "throughput", "shed_event_ratio",
-        "shed_match_ratio", "overhead",
+        "recall", "precision", "estimated_recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound",
+        "throughput", "shed_event_ratio", "shed_match_ratio", "overhead",
     )  # fmt: skip
     return {"shedder": shedder, "target": "50%", "seed": seed, **dict.fromkeys(keys), "why": "", **more}
 
@@ -175,6 +201,51 @@ def test_values_are_means_over_seeds() -> None:
 def test_shedders_that_do_the_same_are_grouped() -> None:
     rows = [row(name, 0, recall=recall) for name, recall in (("ri", 0.5), ("rs", 0.6), ("si", 0.5))]
     assert Stored(document(*rows)).groups() == [["ri", "si"], ["rs"]]
+
+
+def test_points_stand_where_targets_do() -> None:
+    speeds = {"2": 50.0, "3": 80.0}
+    points = {label: condensed(document(row("ri", 0, throughput=speed)), [], "") for label, speed in speeds.items()}
+    points["3"]["truth"]["throughput"] = 40.0
+    stored = Stored(swept(points))
+    assert stored.targets == ["2", "3"] and stored.line("ri", "target") == [2.0, 3.0]
+    assert stored.line("ri", "speed") == [0.5, 2.0]
+    assert stored.document["setting"]["asked"] == "50%"
+
+
+def test_a_part_at_a_point_is_another_one() -> None:
+    part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig10")
+    other = replace(part, points={"5": {"options": {"index": "none"}, "model": {"slices": 5}}}).at("5")
+    assert other.options == {**part.options, "index": "none"} and other.model == {"slices": 5} and not other.points
+    assert other.targets == ["20%"]
+
+
+def test_recall_over_time_is_that_of_the_whole_stream() -> None:
+    part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig12")
+    lines = courses(replace(part, recalls=4, series=(("ri", "40%"),)), 4_000)
+    assert [(line["shedder"], line["target"], line["x"]) for line in lines] == [
+        ("ri", "40%", [1_000, 2_000, 3_000, 4_000])
+    ]
+    whole = evaluate(part.query(), part.events(4_000), shedders="ri", **part.options).rows[0]["recall"]
+    assert min(lines[0]["recall"]) - 1e-3 <= whole <= max(lines[0]["recall"]) + 1e-3
+
+
+def test_the_command_of_a_paper_is_the_command(monkeypatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr("bench.papers.__main__.main", given.append)
+    monkeypatch.setattr("sys.argv", ["bench.papers.hybrid", "fig7", "--seeds", "1"])
+    runpy.run_module("bench.papers.hybrid", run_name="__main__")
+    assert given == [["hybrid", "fig7", "--seeds", "1"]]
+
+
+def test_parts_that_cannot_be_run_are_kept_as_they_are(monkeypatch, tmp_path, capsys) -> None:
+    figure = next(figure for figure in FIGURES if figure.name == "fig16")
+    figure = replace(figure, parts=(replace(figure.parts[0], needs=tmp_path / "absent"),))
+    monkeypatch.setattr("bench.papers.stored.PLACE", tmp_path)
+    assert run(figure) == {}
+    save(figure.file, {"cluster": {"rows": []}, "other": {"rows": []}})
+    assert run(figure) == {"cluster": {"rows": []}}
+    assert "not run, as it needs absent" in capsys.readouterr().out
 
 
 def test_the_command_runs_what_is_asked_for(monkeypatch, capsys) -> None:

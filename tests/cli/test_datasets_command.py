@@ -15,7 +15,8 @@ runner = CliRunner()
 def test_list_names_every_data_set() -> None:
     result = runner.invoke(app, ["datasets", "list"])
     assert result.exit_code == 0
-    for name in ("bayarea_2014", "google_2011", "ds1", "ds2", "market", "soccer", "traffic"):
+    made = ("ds1", "ds2", "market", "soccer", "traffic", "bike_chains", "task_lives")
+    for name in ("bayarea_2014", "google_2011", *made):
         assert name in result.stdout
     assert "326,339" in result.stdout
 

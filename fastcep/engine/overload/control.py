@@ -154,7 +154,7 @@ class Control:
         after = self._matches(), self._missed(), *self._dropped()
         self.episodes.shift(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
-            prices = self._prices[:6].copy()
+            prices = self._prices[:7].copy()
             prices[0] *= number == 0  # an event comes once, however many queries there are
             query.shedding.meter(self._costs if isinstance(self.clock, VirtualClock) else None, prices)
 
