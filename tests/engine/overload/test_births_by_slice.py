@@ -142,20 +142,23 @@ def made_of(own: fc.Query, events: pa.Table) -> Any:
     return engine.metrics()
 
 
-def test_a_fall_is_counted_once_and_looked_at_once() -> None:
-    """Of three A two are in the second half of the window when B comes: they are looked at, dropped, and gone."""
+def test_a_fall_is_counted_once_and_paid_for_once() -> None:
+    """Of three A two are in the second half of the window when B comes: they are dropped, not looked at, and gone."""
     own = parsed("SEQ(A a, B b)", "100ns")
     events = pa.table({
         "type": ["A", "A", "A", "B", "B"], "ID": [0] * 5, "V": [0] * 5, "x": [0.0] * 5, "ts": [0, 10, 50, 60, 61],
     })  # fmt: skip
-    engine = made(own, Quiet())
+    table = fc.CostTable("falls", visited=1, purged=100)
+    engine = made(own, Quiet(), cost_table=table)
     controlled(engine).carry_out(Orders(births=np.array([[[0.0, 1.0]]] * len(controlled(engine).plan.states))), 0)
-    visits, rows = [], []
+    visits, rows, costs = [], [], []
+    engine.listen(lambda processing, _: costs.extend(processing.tolist()))
     for at in range(5):
         rows += found(engine.process(events.slice(at, 1)))
         visits.append(engine.metrics()["rows_visited"])
     assert rows == [(None, 2, 3), (None, 2, 4)]
-    assert visits == [0, 0, 0, 3, 4]
+    assert visits == [0, 0, 0, 1, 2] and costs == [0, 0, 0, 201, 1]
+    assert controlled(engine).shedding.totals == (0, 0, 2)
     assert controlled(engine).shedding.counted()["dropped"].sum() == 2
     assert engine.metrics()["live_partial_matches"] == 1
 
