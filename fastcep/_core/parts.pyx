@@ -221,6 +221,7 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
     core.indexes = part.indexes
     core.pending = part.pending
     core.reported = window.reported
+    core.opened = window.position
     core.window_id = window.id
     core.window_time = window.time
     core.window_birth = core.next_birth

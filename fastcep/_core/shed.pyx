@@ -37,7 +37,7 @@ from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, No
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport HOME, Column, Edge, State
-from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at
+from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at, window_of
 
 # ---------------------------------------------------------------------- events
 
@@ -189,7 +189,8 @@ cdef inline int64_t _drawn(const Core* core, int64_t first, int64_t last, uint64
 cdef int slice_at(Core* core, int64_t start) noexcept nogil:
     """The slice of its window in which the event comes that is matched, for partial matches of a start."""
     cdef Shed* shed = &core.shed
-    cdef int64_t window = core.window_id if core.is_isolated else -1, last = core.event_position, bound
+    cdef int64_t window = window_of(&core.windows, core.opened) if core.is_isolated else -1
+    cdef int64_t last = core.event_position, bound
     cdef int s
     if shed.bounds_at != last or core.is_isolated:
         for s in range(shed.slices - 1):

@@ -142,6 +142,39 @@ def made_of(own: fc.Query, events: pa.Table) -> Any:
     return engine.metrics()
 
 
+@pytest.mark.parametrize("size", [1, 60, 400])
+@pytest.mark.parametrize("index", ["full", "key"])
+@pytest.mark.parametrize("close", ["320ns", "30 EVENTS"])
+def test_explicit_windows_that_are_isolated(close: str, index: str, size: int) -> None:
+    """In each window partial matches fall by the age of the window."""
+    text, events = f"PATTERN {TEXTS['keys']} WINDOW OPEN ON D o CLOSE AFTER {close}", stream(400, 5)
+    own, shedder = fc.parse(text, SCHEMA, name="q1"), Quiet(seed=2)
+    shedder.in_windows = True
+    engine = made(own, shedder, index=index)
+    plan = controlled(engine).plan
+    assert plan.windows is not None and plan.windows.isolated
+    table = np.sort(np.random.default_rng(3).choice([0.0, 0.3, 0.7, 1.0], (len(plan.states), 1, 3)), axis=2)
+    table[:, :, 0] = 0
+    controlled(engine).carry_out(Orders(births=table), 0)
+    rows: list[Any] = []
+    for at in range(0, len(events), size):
+        rows += found(engine.process(events.slice(at, size)))
+    times = events["ts"].to_numpy()
+    truth = found(made(own, Quiet(), index=index).process(events))
+
+    def lives(window: int, first: int, last: int, then: int, state: int) -> bool:
+        span = int(close.split()[0].removesuffix("ns"))
+        age = times[then] - times[window] if "ns" in close else then - window  # named by the event that opens it
+        return bool(drawn(2, first, last) >= table[state, 0, min(2, age * 3 // span)])
+
+    states = states_of(plan, [0, 1, 2])
+    left = [
+        (window, a, b, c) for window, a, b, c in truth
+        if lives(window, a, a, b, states[0]) and lives(window, a, b, c, states[1])
+    ]  # fmt: skip
+    assert sorted(rows) == sorted(left) and 0 < len(left) < len(truth)
+
+
 def test_a_fall_is_counted_once_and_paid_for_once() -> None:
     """Of three A two are in the second half of the window when B comes: they are dropped, not looked at, and gone."""
     own = parsed("SEQ(A a, B b)", "100ns")
