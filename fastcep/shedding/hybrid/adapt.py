@@ -37,6 +37,8 @@ _SET = np.uint64(1 << 63)
 _MUCH, _CHANCE = 0.2, 7.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
+#: So many children tell something; old ones do not fade before there are as many.
+_ENOUGH = 100.0
 #: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
 _TRACE = 1e-7
 #: What stands for more than so many is dropped for the most part.
@@ -88,9 +90,9 @@ class Adapted:
         ``window`` is how many events a window has; ``binds`` and ``cells`` are the chances by which was dropped.
         """
         self.lost += counted[3]
-        self._recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)))
         recent = self._recent
-        if recent.events <= 0 or not len(recent.keys):
+        recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)) if recent.number > _ENOUGH else 1.0)
+        if recent.events <= 0 or recent.number < _ENOUGH:
             return False
         by = self._history.events / recent.events
         every = np.union1d(self._keys, recent.keys)
@@ -152,6 +154,11 @@ class _Recent:
         self.counts, self.squares = np.empty((2, 0))
         self.asked: Floats | float = 0.0
         self.events = 0.0
+
+    @property
+    def number(self) -> float:
+        """As how many children it counts, those that stand for many being few."""
+        return float(self.counts.sum() ** 2 / max(self.squares.sum(), 1e-9))
 
     def add(self, counted: Flows, events: int, fades: float) -> None:
         """Add counts; of what was there, a share is left."""

@@ -26,6 +26,9 @@ def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]
         bound = set(names[: number + 1])
         open_ = [c for c in conditions if not _mentions(c) <= bound]
         parts = [part for c in open_ for part in _parts(c, bound) if keys or not _runs(part)]
+        if keys:  # what its next element will be compared with
+            of_next = [part for c in conditions if _mentions(c) <= bound for part in ast.walk(c)]
+            parts += [part for part in of_next if isinstance(part, ast.Attribute) and part.leaf == name and _runs(part)]
         found[name] = list(dict.fromkeys(_last(part) if keys else part for part in parts))
     return found
 
