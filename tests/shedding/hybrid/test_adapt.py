@@ -181,3 +181,16 @@ def test_what_had_no_room_is_told() -> None:
     adapted = Adapted(flow())
     adapted.learn(counted, STEP * 4, WINDOW, binds, cells)
     assert adapted.lost == counted[3] > 0
+
+
+def test_few_counts_neither_fade_nor_tell_anything() -> None:
+    """Less than a hundred children are kept until there are more, however differently they come."""
+    live, binds, cells = engine()
+    adapted = Adapted(flow())
+    events = later(ds1(events=40, seed=37))
+    for at in (0, 20):
+        live.process(events.slice(at, 20))
+        keys, counts, *rest = controlled(live).shedding.flows()
+        few = counts * 10 / counts.sum()
+        assert not adapted.learn((keys, few, few, rest[1], rest[2]), 20, WINDOW, binds, cells)
+    assert sum(adapted.state()["recent"][1]) == pytest.approx(20) and adapted.state()["recent"][4] == 40
