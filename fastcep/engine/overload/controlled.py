@@ -101,7 +101,9 @@ class Controlled:
             shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
         if orders.births is not None or old.births is not None:
             births = _chances(orders.births, (len(self.plan.states), shedding.stride))
-            shedding.refuse_births(births if births.ndim == 3 else births[:, :, None])
+            if births.ndim == 2:  # children are counted by slices
+                births = np.repeat(births[:, :, None], self._slices if self._counts else 1, axis=2)
+            shedding.refuse_births(births)
         self.orders = orders
         if orders.drops is None or not orders.drops.any():
             return 0

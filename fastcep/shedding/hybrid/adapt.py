@@ -37,6 +37,8 @@ _SET = np.uint64(1 << 63)
 _MUCH, _CHANCE = 0.2, 7.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
+#: After so many windows the stream is known again.
+_KNOWN = 20.0
 #: So many children tell something; old ones do not fade before there are as many.
 _ENOUGH = 100.0
 #: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
@@ -104,6 +106,8 @@ class Adapted:
             return False
         weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
         self._news += events / window
+        if self._news > _KNOWN:
+            self._news = None
         made = (1 - weight) * old + weight * by * new
         rest = made > _TRACE * made.sum()
         self._keys, self._made = every[rest], made[rest]

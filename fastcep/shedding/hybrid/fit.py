@@ -93,6 +93,8 @@ def fit_hybrid(
         own[name] = list(dict.fromkeys([*own.get(name, []), *more]))
     of_event = {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
     piece = _last_part(query, as_table(history, "history").combine_chunks(), index)
+    if clusters != "gap":
+        as_count(_WHO, "clusters", clusters)
     memory = as_choice(_WHO, "consumption", consumption, ("work", "memory")) == "memory"
     account = observed_piece(query, piece, own, of_event, slices, prices, index, memory)
     if not account.stored.any():
