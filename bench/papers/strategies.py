@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 import fastcep as fc
 from fastcep.evaluate import Fits
-from fastcep.shedding.hybrid.shedder import HybridFit
+from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 
 __all__ = ["BASELINES", "COUNTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there"]
@@ -21,6 +21,7 @@ HYBRID = "hybrid"
 OURS = (HYBRID, "hyi", "hys")
 #: Hybrid to which every partial match costs the same.
 COUNTING = "hybrid-count"
+_KINDS: Mapping[str, type[Hybrid]] = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
 #: By word: the spelling, and what is fitted otherwise.
 _LEARNED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{name: (name, {}) for name in OURS},
@@ -52,8 +53,9 @@ class Learned(Fits):
         """Fit a model, or take the one that another strategy has fitted by the same options."""
         key = repr(sorted(self._options.items()))
         if key not in self._found:
-            self._found[key] = HybridFit(HYBRID, fitted=self._options).fit(queries, history, **given)
-        return replace(self._found[key], kind=self._spelling)
+            options = {**given, **self._options}
+            self._found[key] = tuple(fc.fit(query, history, kind=HYBRID, **options) for query in queries)
+        return partial(_KINDS[self._spelling], self._found[key])
 
 
 def learns(name: str) -> bool:

@@ -6,13 +6,11 @@ Shorts = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 
-class Probes:
-    def __init__(self, first: Ints, positions: Ints, kinds: Shorts) -> None: ...
-    def visits(
-        self, placed: Ints, buckets: Shorts, events: Ints, starts: Ints, limits: Ints, spent: Reals, price: float,
-        groups: Shorts | None = None, counts: npt.NDArray[np.float64] | None = None,
-    ) -> None: ...
-
+def visits(
+    first: Ints, positions: Ints, kinds: Shorts, placed: Ints, buckets: Shorts, events: Ints, starts: Ints,
+    limits: Ints, groups: Shorts | None = None, counts: npt.NDArray[np.float64] | None = None,
+    spent: Reals | None = None, price: float = 0.0,
+) -> None: ...
 def derive(
     parents: Ints, born: Shorts, matched: Bytes, contribution: Reals, consumption: Reals, price: float
 ) -> None: ...

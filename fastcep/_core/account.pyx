@@ -36,75 +36,58 @@ cdef inline int64_t _behind(const int64_t* ascending, int64_t low, int64_t high,
     return low
 
 
-cdef class Probes:
-    """The looks into buckets, by bucket.
+def visits(
+    const int64_t[::1] first not None, const int64_t[::1] positions not None, const int32_t[::1] kinds not None,
+    const int64_t[::1] placed not None, const int32_t[::1] buckets not None, const int64_t[::1] events not None,
+    const int64_t[::1] starts not None, const int64_t[:, ::1] limits not None,
+    const int32_t[::1] groups=None, double[:, :, ::1] counts=None, float[:, ::1] spent=None, float price=0.0,
+):
+    """Find how often each row is looked at in each slice of its window.
 
     Parameters
     ----------
-    first
-        int64[buckets + 1]: where those of each bucket begin among
-    positions
-        the events that looked, ascending in each bucket.
-    kinds
-        int32: what kind of event each was.
+    first, positions, kinds
+        The looks by bucket: int64[buckets + 1], where those of each begin; the events that looked, ascending in each
+        bucket, and what kind of event each was.
+    placed, buckets
+        Per row, in order: its record, and its bucket (-1: nobody looks).
+    events, starts
+        Per record the positions of its last event and of its first.
+    limits
+        int64[slices, events]: the last event of each slice of the window that begins with an event.
+    groups, counts
+        Per record its group; float64[groups, slices, kinds], to which visits are added. None: they are not counted.
+    spent, price
+        float32[records, slices], to which the price of each visit is added. None: it is not.
     """
-    cdef const int64_t[::1] first
-    cdef const int64_t[::1] positions
-    cdef const int32_t[::1] kinds
-    cdef int64_t[::1] cursor
-
-    def __init__(self, const int64_t[::1] first not None, const int64_t[::1] positions not None, const int32_t[::1] kinds not None):
-        self.first, self.positions, self.kinds = first, positions, kinds
-
-    def visits(
-        self, const int64_t[::1] placed not None, const int32_t[::1] buckets not None, const int64_t[::1] events not None,
-        const int64_t[::1] starts not None, const int64_t[:, ::1] limits not None, float[:, ::1] spent not None, float price,
-        const int32_t[::1] groups=None, double[:, :, ::1] counts=None,
-    ):
-        """Add to ``spent`` of each record and slice a price for each visit, and count them by groups.
-
-        Parameters
-        ----------
-        placed, buckets
-            Per row, in order: its record, and its bucket (-1: nobody looks).
-        events, starts
-            Per record the positions of its last event and of its first.
-        limits
-            int64[slices, events]: the last event of each slice of the window that begins with an event.
-        spent
-            float32[records, slices].
-        price
-            Of a visit.
-        groups, counts
-            Per record its group; float64[groups, slices, kinds]. None: they are not counted.
-        """
-        cdef int64_t j, r, at, end, to, i
-        cdef int64_t slices = limits.shape[0], s
-        cdef const int64_t* positions = NULL
-        cdef int64_t[::1] cursor = np.array(self.first[:-1])
-        cdef bint counting = groups is not None
-        if self.positions.shape[0] == 0:
-            return
-        positions = &self.positions[0]
-        with nogil:
-            for j in range(placed.shape[0]):
-                if buckets[j] < 0:
+    cdef int64_t j, r, at, end, to, i
+    cdef int64_t slices = limits.shape[0], s
+    cdef const int64_t* looked = NULL
+    cdef int64_t[::1] cursor = np.array(first[:-1])
+    cdef bint counting = counts is not None, spending = spent is not None
+    if positions.shape[0] == 0:
+        return
+    looked = &positions[0]
+    with nogil:
+        for j in range(placed.shape[0]):
+            if buckets[j] < 0:
+                continue
+            r = placed[j]
+            end = first[buckets[j] + 1]
+            at = cursor[buckets[j]]
+            while at < end and looked[at] <= events[r]:
+                at += 1
+            cursor[buckets[j]] = at
+            for s in range(slices):
+                if limits[s, starts[r]] <= events[r]:
                     continue
-                r = placed[j]
-                end = self.first[buckets[j] + 1]
-                at = cursor[buckets[j]]
-                while at < end and positions[at] <= events[r]:
-                    at += 1
-                cursor[buckets[j]] = at
-                for s in range(slices):
-                    if limits[s, starts[r]] <= events[r]:
-                        continue
-                    to = _behind(positions, at, end, limits[s, starts[r]])
+                to = _behind(looked, at, end, limits[s, starts[r]])
+                if spending:
                     spent[r, s] += price * <float>(to - at)
-                    if counting:
-                        for i in range(at, to):
-                            counts[groups[r], s, self.kinds[i]] += 1
-                    at = to
+                if counting:
+                    for i in range(at, to):
+                        counts[groups[r], s, kinds[i]] += 1
+                at = to
 
 
 def derive(

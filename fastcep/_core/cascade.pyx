@@ -236,10 +236,11 @@ cdef class Cascade:
                     to_left[i, 0], to_left[i, 1] = self.cost, self.found
         return what[:number], left[:number]
 
-    def drop(self, bint events, int item, int slice=0):
-        """Drop a kind of events, or a group from a slice on."""
-        assert 0 <= item < (self.kinds if events else self.groups) and 0 <= slice <= self.slices
-        self._drop(events, item, slice)
+    def drop(self, what):
+        """Drop kinds of events, and groups from a slice on: int[n, 3], as `steps` gives them."""
+        for events, item, at in what:
+            assert 0 <= item < (self.kinds if events else self.groups) and 0 <= at <= self.slices
+            self._drop(events, item, at)
         self._weigh()
 
     def weights(self):

@@ -157,7 +157,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
     core.rows_visited += visited
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
-    if edge.has_predicate:
+    if edge.has_predicate:  # the others that are dead were not counted there
         dead = fell
     if (dead > (bucket.size - bucket.head) // 2 and dead > 8) or (fell > 0 and source.first):
         compact(core.indexes + edge.index, bucket, core.starts.kept)

@@ -13,6 +13,8 @@ Floats = npt.NDArray[np.float64]
 Flows = tuple[npt.NDArray[np.uint64], Floats, Floats, float, Floats]
 
 NODE: np.dtype[np.void]
+FLOW_FIELDS: dict[str, tuple[int, int]]
+FLOW_SET: int
 
 class Shedding:
     def __init__(self, matcher: Matcher) -> None: ...

@@ -11,7 +11,9 @@ from fastcep._core.loop cimport held_bytes
 from fastcep._core.match cimport Matcher
 from fastcep._core.observe cimport observe_init
 from fastcep._core.observed cimport Observed
-from fastcep._core.flows cimport flows_add, flows_clear, flows_free, flows_init
+from fastcep._core.flows cimport (
+    CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add, flows_clear,
+    flows_free, flows_init)
 from fastcep._core.shed cimport mixed, shed_init, slice_births, walk_cells
 from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Flows, Node
 from fastcep._core.vectors cimport take
@@ -23,6 +25,16 @@ cdef extern from "check.h":
 #: A node of a decision tree: the feature that it asks for (-1: a leaf), where a value goes that is at most the threshold, and
 #: the others; the class of a leaf.
 NODE = np.dtype([("feature", np.int32), ("left", np.int32), ("right", np.int32), ("own", np.int32), ("threshold", np.float64)])
+
+
+#: Where in a key of `Shedding.flows` each field begins, and how many bits it has; and the bit that is set in every key.
+FLOW_FIELDS = {
+    "target_class": (CHILD_CLASS_AT, CHILD_AT - CHILD_CLASS_AT), "target": (CHILD_AT, EVENT_CLASS_AT - CHILD_AT),
+    "event_class": (EVENT_CLASS_AT, MEMBER_AT - EVENT_CLASS_AT), "member": (MEMBER_AT, SLICE_AT - MEMBER_AT),
+    "slice": (SLICE_AT, PARENT_CLASS_AT - SLICE_AT), "source_class": (PARENT_CLASS_AT, PARENT_AT - PARENT_CLASS_AT),
+    "source": (PARENT_AT, SET_AT - PARENT_AT),
+}
+FLOW_SET = 1 << int(SET_AT)
 
 
 cdef int _check_slices(Py_ssize_t slices) except -1:
@@ -192,7 +204,7 @@ cdef class Shedding:
     def count_flows(self, int slices, int64_t capacity=1 << 14):
         """Count the children of partial matches from now on, see flows.pyx, by so many slices of the window.
 
-        ``capacity``: of the table, a power of two; it takes 16 bytes each.
+        ``capacity``: of the table, a power of two; it takes 24 bytes each.
         """
         _check_slices(slices)
         assert capacity > 0 and capacity & (capacity - 1) == 0

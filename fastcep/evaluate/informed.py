@@ -10,13 +10,11 @@ events that are to come: no shedder that is fitted on history can expect to know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fastcep.engine.overload.observe import observe
-from fastcep.engine.overload.protocols import Shedder
 from fastcep.errors import ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
@@ -24,7 +22,7 @@ from fastcep.evaluate.protocols import Knows
 from fastcep.evaluate.stream import Stream
 from fastcep.query import ast
 from fastcep.shedding.hybrid import Hybrid
-from fastcep.shedding.hybrid.fit import observed_piece
+from fastcep.shedding.hybrid.fit import observed_piece, records_per_event
 from fastcep.shedding.hybrid.flow import count_flow
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model
@@ -57,8 +55,8 @@ def expected(query: ast.Query, generator: Generator, setting: Setting) -> Hybrid
             f"shedders: 'informed' is for queries WITHIN a time or number of events; {query.name!r} is none"
         )
     own, of_events = features(query, generator.values), event_features(query, generator.values)
-    pilot = len(observe(query, generator.draw(_PILOT, _SEED), index=setting.index).records[0].parents)
-    table = generator.draw(int(min(_PILOT * max(1.0, _RECORDS / max(pilot, 1)), _MOST)), _SEED)
+    made = records_per_event(query, generator.draw(_PILOT, _SEED), setting.index)
+    table = generator.draw(int(min(max(_PILOT, _RECORDS / max(made, 1 / _MOST)), _MOST)), _SEED)
     names, of_event = ({name: of.features for name, of in told.items()} for told in (own, of_events))
     account = observed_piece(query, table, names, of_event, _SLICES, setting.costs, setting.index)
     flow, variables = count_flow(account, own, of_events), account.variables
@@ -73,11 +71,11 @@ class Informed(Knows):
     label = "informed (knows the generator)"
     reference = True
 
-    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Made:
+    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> partial[InformedShedder]:
         """Find out what can be known of queries over a stream."""
         generator = generator_of(stream.table, queries[0].schema)
         _check_gaps(stream, Stream.of(generator.draw(_PILOT, _SEED), queries[0].schema), generator.name)
-        return Made(tuple(expected(query, generator, setting).stored() for query in queries))
+        return partial(InformedShedder, tuple(expected(query, generator, setting).stored() for query in queries))
 
 
 def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
@@ -90,17 +88,6 @@ def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
             f"shedders: 'informed' knows the generator {name}, where two events are {own:,.0f} ns apart in the mean, "
             f"and these are {gap:,.0f} ns; leave it out"
         )
-
-
-@dataclass(frozen=True)
-class Made:
-    """Makes shedders that know what to expect."""
-
-    models: tuple[Model, ...]
-
-    def __call__(self, seed: int, /) -> Shedder:
-        """Make a new one."""
-        return InformedShedder(self.models, seed)
 
 
 class InformedShedder(Hybrid):

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import token_hex
@@ -69,6 +70,14 @@ class Model:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, KINDS)}")
+
+    @cached_property
+    def hash(self) -> str:
+        """The XXH64 of all that it holds, in hex."""
+        query, schema = _texts(self.query)
+        parts = {name: _hash(_packed(part)) for name, part in self.parts.items()}
+        found = {"query": query, "schema": schema, "parameters": self.parameters, "numbers": self.numbers}
+        return _checksum({**found, "parts": parts})
 
     def check(self, query: ast.Query) -> None:
         """Refuse another query or schema than it was fitted for: `ModelError`. The query's name does not matter."""

@@ -38,7 +38,7 @@ def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int
     assert_alike(cascade, plain)
     for step in dropped:
         before = cascade.cost, cascade.found
-        cascade.drop(*step)
+        cascade.drop([step])
         plain.drop(*step)
         assert_alike(cascade, plain)
         assert cascade.found <= before[1] + 1e-6
@@ -70,7 +70,7 @@ def test_steps(plain: Plain, what: tuple[bool, bool]) -> None:
             chosen = {tuple(steps[at].tolist())}
             assert ratios[next(iter(chosen))] == pytest.approx(least, rel=1e-9)
         for step in chosen:
-            again.drop(*step)
+            again.drop([step])
         at += len(chosen)
         assert left[at - 1].tolist() == pytest.approx([again.cost, again.found], **NEAR)
     assert all((steps[:, 0] == 1) <= what[0]) and all((steps[:, 0] == 0) <= what[1])
@@ -109,16 +109,16 @@ def test_by_hand() -> None:
     assert lost.tolist() == pytest.approx(np.array([[20, 10 * by], [20, 10], [0, 0]]))
     assert event_lost.tolist() == pytest.approx([20, 20, 20])
     assert event_spent.tolist() == pytest.approx([cascade.cost, cascade.cost - 100, 100])
-    cascade.drop(False, 1, 1)  # B in the second slice: neither born nor looked at
+    cascade.drop([(False, 1, 1)])  # B in the second slice: neither born nor looked at
     assert (cascade.cost, cascade.found) == (2 * 200 + 50 + 100 + 40, 10)
-    cascade.drop(True, 1, 0)  # no B
+    cascade.drop([(True, 1, 0)])  # no B
     assert (cascade.cost, cascade.found) == (100, 0)
 
 
 def test_ages() -> None:
     """What falls with age has made its children before: half of the second slice's B wait for those of the first."""
     cascade = line().cascade()
-    cascade.drop(False, 0, 1)  # A in the second slice: no B are born there, but those of the first slice go on
+    cascade.drop([(False, 0, 1)])  # A in the second slice: no B are born there, but those of the first slice go on
     by = 40 / (40 + 20)  # of the B that live in the second slice, 20 of 60 on the mean were born in it
     assert cascade.cost == pytest.approx(200 + 100 + 40 + 50 + 50 * by)
     assert cascade.found == pytest.approx(10 + 10 * by)
@@ -129,7 +129,7 @@ def test_what_is_refused_is_paid_for() -> None:
     plain.prices, plain.rows = (1.0, 0.0, 2.0), [5.0] * 3
     cascade = plain.cascade()
     assert cascade.cost == 200 + 50 + 5 * 140
-    cascade.drop(False, 1, 0)
+    cascade.drop([(False, 1, 0)])
     assert cascade.cost == 200 + 5 * 100 + 2 * 40
 
 
@@ -155,4 +155,4 @@ def test_wrong_numbers() -> None:
     cascade = line().cascade()
     for step in ((True, 3, 0), (False, 3, 0), (False, 0, 3), (False, -1, 0)):
         with pytest.raises(AssertionError):
-            cascade.drop(*step)
+            cascade.drop([step])

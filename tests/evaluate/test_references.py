@@ -159,7 +159,7 @@ def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None
 def test_informed_never_sees_the_events(events: pa.Table) -> None:
     """What it knows is the same for another stream of the same generator."""
     made = [Informed().knowing((query(),), _stream(ds1(EVENTS, seed)), _setting()) for seed in (1, 2)]
-    assert made[0].models[0].parts == made[1].models[0].parts and made[0].models[0].parts["children"].num_rows > 100
+    assert made[0].args[0][0].parts == made[1].args[0][0].parts and made[0].args[0][0].parts["children"].num_rows > 100
 
 
 def _stream(table: pa.Table) -> Any:

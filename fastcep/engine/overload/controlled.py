@@ -64,7 +64,7 @@ class Controlled:
             _table(events[name]) if name in events and plan.event_features[member] else None
             for member, name in enumerate(self._names)
         ]
-        self._slices, self._counts = 1 if shedder is None else shedder.slices, False
+        self._slices = 1 if shedder is None else shedder.slices
         self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
         if shedder is not None and shedder.observes:
             self.shedding.observe()
@@ -92,7 +92,10 @@ class Controlled:
         """
         shedding, old = self.shedding, self.orders
         types = len(self.plan.type_members)
-        self._count(orders.counts)
+        if orders.counts and not old.counts:
+            shedding.count_flows(self._slices)
+        elif old.counts and not orders.counts:
+            shedding.stop_flows()
         if orders.events is not None or old.events is not None:
             shedding.drop_events(_chances(orders.events, (types,)))
         if orders.binds is not None or old.binds is not None:
@@ -102,19 +105,12 @@ class Controlled:
         if orders.births is not None or old.births is not None:
             births = _chances(orders.births, (len(self.plan.states), shedding.stride))
             if births.ndim == 2:  # children are counted by slices
-                births = np.repeat(births[:, :, None], self._slices if self._counts else 1, axis=2)
+                births = np.repeat(births[:, :, None], self._slices if orders.counts else 1, axis=2)
             shedding.refuse_births(births)
         self.orders = orders
         if orders.drops is None or not orders.drops.any():
             return 0
         return shedding.drop_rows(_chances(orders.drops), 0 if orders.steady else salt)
-
-    def _count(self, counts: bool) -> None:
-        if counts and not self._counts:
-            self.shedding.count_flows(self._slices)
-        elif self._counts and not counts:
-            self.shedding.stop_flows()
-        self._counts = counts
 
     def window_events(self, events: int, passed: int) -> float:
         """How many events a window has, if so many came while ``passed`` ns of the stream passed."""
@@ -161,7 +157,7 @@ class Controlled:
         more: dict[str, Any] = {
             "counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given,
         }  # fmt: skip
-        if self._counts:
+        if orders.counts:
             keys, counts, squares, lost, asked = found = self.shedding.flows()
             self.shedding.resume_flows(*found)
             more["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]

@@ -103,7 +103,16 @@ class Observation:
     @property
     def members(self) -> Ints:
         """Per record the variable that it has bound last."""
-        return np.array([edge.member for edge in self.plan.edges], np.int64)[self.edges]
+        return np.asarray(self._member_of[self.edges])
+
+    @property
+    def asked_for(self) -> Ints:
+        """Per look into a bucket the variable that the event was tried for."""
+        return np.asarray(self._member_of[self.asked & 0xFFFFFFFF])
+
+    @property
+    def _member_of(self) -> Ints:
+        return np.array([edge.member for edge in self.plan.edges], np.int64)
 
 
 @dataclass(frozen=True)

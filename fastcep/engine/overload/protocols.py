@@ -112,19 +112,7 @@ class Tree:
         return max(int(self.value[self.feature < 0].max(initial=0)), self.other) + 1
 
     def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Tell classes.
-
-        Parameters
-        ----------
-        values
-            float64[n, features].
-        null
-            bool[n, features]; what stands in `values` there does not count.
-
-        Returns
-        -------
-        uint8[n]
-        """
+        """Tell classes, see `Classes.of`."""
         found = np.empty(len(values), np.uint8)
         for at in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
             found[at : at + _CHUNK] = self._walk(np.ascontiguousarray(values[at : at + _CHUNK].T))
@@ -144,14 +132,18 @@ class Tree:
             at = node[rows]
             node[rows] = np.where(columns[asks, rows] <= self.threshold[at], self.left[at], self.right[at])
 
-    @cached_property
-    def nodes(self) -> npt.NDArray[np.void]:
-        """As the matcher reads them."""
+    def check(self) -> None:
+        """Refuse nodes that ask for no feature of it, or lead back or nowhere, as the matcher would follow them."""
         inner = np.flatnonzero(self.feature >= 0)
         if not (self.feature < len(self.features)).all() or any(
             not ((of[inner] > inner) & (of[inner] < len(self.feature))).all() for of in (self.left, self.right)
         ):
             raise ValidationError("a tree's nodes ask for features that it has, and lead to nodes behind them")
+
+    @cached_property
+    def nodes(self) -> npt.NDArray[np.void]:
+        """As the matcher reads them."""
+        self.check()
         found = np.zeros(len(self.feature), NODE)
         found["feature"], found["left"], found["right"] = self.feature, self.left, self.right
         found["own"], found["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold

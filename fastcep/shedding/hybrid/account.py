@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.account import Probes, derive
+from fastcep._core.account import derive, visits
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 from fastcep.query import ast
@@ -79,27 +80,26 @@ class Account:
         self.born = np.zeros(len(record.parents), np.int32)
         for limit in self.limits[:-1]:
             self.born += limit[self.starts] < record.events
-        names, self._bucket_of_probe = np.unique(record.probes, return_inverse=True)
+        names, bucket_of_probe = np.unique(record.probes, return_inverse=True)
         at = np.searchsorted(names, record.places)
         at[at == len(names)] = 0
         known = names[at] == record.places if len(names) else np.zeros(len(at), bool)
         self._buckets = np.where(known, at, -1).astype(np.int32)
-        self._order = np.lexsort((record.probed, self._bucket_of_probe))
-        sizes = np.bincount(self._bucket_of_probe, minlength=len(names))
+        self._order = np.lexsort((record.probed, bucket_of_probe))
+        sizes = np.bincount(bucket_of_probe, minlength=len(names))
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def visits(self, groups: Shorts, n_groups: int, kinds: Shorts, n_kinds: int) -> Floats:
         """How often rows were looked at: float64[groups, slices, kinds of probes]."""
         counts = np.zeros((n_groups, self.slices, n_kinds))
-        self._visit(np.zeros((len(self.born), self.slices), np.float32), kinds, groups, counts)
+        self._visit(kinds, groups=groups, counts=counts)
         return counts
 
-    def _visit(self, spent: Reals, kinds: Shorts, groups: Shorts | None = None, counts: Floats | None = None) -> None:
+    def _visit(self, kinds: Shorts, **results: Any) -> None:
         record = self.record
-        probes = Probes(self._first, record.probed[self._order], kinds[self._order])
-        probes.visits(
-            record.placed, self._buckets, record.events, self.starts, self.limits, spent, self.prices.visited, groups,
-            counts,
+        visits(
+            self._first, record.probed[self._order], kinds[self._order], record.placed, self._buckets, record.events,
+            self.starts, self.limits, **results,
         )  # fmt: skip
 
     @cached_property
@@ -111,7 +111,8 @@ class Account:
         if self.memory:
             consumption[rows, self.born[rows]] = self.lengths[rows]
         else:
-            self._visit(consumption, np.zeros(len(self.record.probes), np.int32))
+            kinds = np.zeros(len(self.record.probes), np.int32)
+            self._visit(kinds, spent=consumption, price=self.prices.visited)
             consumption[rows, self.born[rows]] += self.prices.created
         matched = self.matched.astype(np.uint8)
         price = 0.0 if self.memory else self.prices.match
@@ -159,7 +160,7 @@ class Account:
         of_matches = contribution[children].sum(axis=1) + self.matched[children]
         led = np.bincount(at, of_matches, len(positions)).astype(np.float64)
         spent = np.bincount(at, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
-        asked = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF] == member
+        asked = record.asked_for == member
         looked = np.searchsorted(positions, record.probed[asked])
         price = 0.0 if self.memory else self.prices.visited
         spent += price * np.bincount(looked, record.visited[asked], len(positions))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.shedding import FLOW_FIELDS, FLOW_SET
 from fastcep.shedding.hybrid.flow import Flow
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: Where in a key, see fastcep._core.flows.
-_FIELDS = {"target_class": (0, 8), "target": (8, 14), "event_class": (22, 8), "member": (30, 6), "slice": (36, 6),
-           "source_class": (42, 8), "source": (50, 13)}  # fmt: skip
-_SET = np.uint64(1 << 63)
 #: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
 _MUCH, _CHANCE = 0.2, 7.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
@@ -75,7 +72,7 @@ class Adapted:
         self._keys = _keys_of(flow)
         order = np.argsort(self._keys)
         self._keys = self._keys[order]
-        self._made = flow.children.column("made").to_numpy()[order]
+        self._made = flow.child["made"][order]
         self._asked = flow.asked
         self.flow = flow
         self._parts = _Parts(flow)
@@ -196,14 +193,13 @@ class _Parts:
     """
 
     def __init__(self, flow: Flow) -> None:
-        child = {name: flow.children.column(name).to_numpy() for name in flow.children.column_names}
+        child, look = flow.child, flow.look
         states = child["target"] // flow.stride
         made = np.maximum(np.bincount(states, child["made"], flow.states), 1e-9)
         self.stored = np.bincount(states, child["stored"], flow.states) / made
         self.matched = np.bincount(states, child["matched"], flow.states) / made
         groups = flow.states * flow.stride
         self.births = np.bincount(child["target"], child["stored"], groups)
-        look = {name: flow.looks.column(name).to_numpy() for name in flow.looks.column_names}
         kinds = flow.members * flow.event_stride
         self.looks = np.zeros((groups, flow.slices, kinds))
         self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
@@ -232,14 +228,13 @@ class _Parts:
 
     def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
         """A flow with other children and events."""
-        field = {name: ((keys >> np.uint64(at)) & np.uint64((1 << bits) - 1)).astype(np.int32)
-                 for name, (at, bits) in _FIELDS.items()}  # fmt: skip
+        field = {name: _field(keys, name) for name in FLOW_FIELDS}
         stride, groups = history.stride, history.states * history.stride
         source = np.where(field["source"] > 0, (field["source"] - 1) * stride + field["source_class"], -1)
         target = field["target"] * stride + field["target_class"]
         kind = field["member"] * history.event_stride + field["event_class"]
         stored, matched = made * self.stored[field["target"]], made * self.matched[field["target"]]
-        of = [source.astype(np.int32), field["slice"], kind.astype(np.int32), target.astype(np.int32)]
+        of = [column.astype(np.int32) for column in (source, field["slice"], kind, target)]
         table = pa.table([*of, made, stored, matched], names=history.children.column_names)
         children = table.sort_by([(name, "ascending") for name in ("source", "slice", "kind", "target")])
         looks = self._looks(history, np.bincount(target, stored, groups).astype(np.float64), asked)
@@ -265,13 +260,12 @@ class _Parts:
 
 
 def _field(keys: Keys, name: str) -> Ints:
-    at, bits = _FIELDS[name]
+    at, bits = FLOW_FIELDS[name]
     return ((keys >> np.uint64(at)) & np.uint64((1 << bits) - 1)).astype(np.int64)
 
 
 def _keys_of(flow: Flow) -> Keys:
-    names = ("source", "slice", "kind", "target")
-    child = {name: flow.children.column(name).to_numpy().astype(np.int64) for name in names}
+    child = {name: flow.child[name].astype(np.int64) for name in ("source", "slice", "kind", "target")}
     begins = child["source"] < 0
     found = {
         "source": np.where(begins, 0, child["source"] // flow.stride + 1),
@@ -282,14 +276,10 @@ def _keys_of(flow: Flow) -> Keys:
         "target": child["target"] // flow.stride,
         "target_class": child["target"] % flow.stride,
     }
-    keys = np.full(len(begins), _SET)
+    keys = np.full(len(begins), FLOW_SET, np.uint64)
     for name, values in found.items():
-        keys |= values.astype(np.uint64) << np.uint64(_FIELDS[name][0])
+        keys |= values.astype(np.uint64) << np.uint64(FLOW_FIELDS[name][0])
     return keys
-
-
-def _mask(*names: str) -> np.uint64:
-    return np.uint64(sum(((1 << _FIELDS[name][1]) - 1) << _FIELDS[name][0] for name in names))
 
 
 def _aligned(every: Keys, keys: Keys, values: Floats) -> Floats:

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastcep.engine.overload.protocols import Classes, Floats
+from fastcep.shedding.hybrid.trees import whole
 
 __all__ = ["cells_of"]
 
 #: The most combinations, and how many members each has on the mean at least.
 _CELLS = 64
 _MEMBERS = 25
-_FAR = 2.0**53
 
 
 def cells_of(features: Sequence[str], values: Floats) -> Classes | None:
@@ -34,7 +34,7 @@ def cells_of(features: Sequence[str], values: Floats) -> Classes | None:
     values
         float64[n, features], without null.
     """
-    if not values.size or not (np.abs(values) < _FAR).all() or (np.floor(values) != values).any():
+    if not values.size or not whole(values):
         return None
     low, high = values.min(axis=0), values.max(axis=0)
     if math.prod((high - low + 1).tolist()) > min(_CELLS, len(values) / _MEMBERS):

@@ -77,7 +77,7 @@ class Covering:
 
     def _withheld(self, falls: Bits) -> Bits:
         """The kinds of events all of whose children fall, and are no matches."""
-        child = {name: self._flow.children.column(name).to_numpy() for name in ("slice", "kind", "target", "matched")}
+        child = self._flow.child
         lives = ~falls[child["target"], child["slice"]] | (child["matched"] > 0)
         size = self._flow.members * self._flow.event_stride
         some = np.bincount(child["kind"], minlength=size) > 0
@@ -88,9 +88,9 @@ class Covering:
         cascade = self._flow.cascade(self._prices)
         fixed = self._flow.fixed(self._prices)
         cost, found = cascade.cost + fixed, cascade.found
-        for kind in np.flatnonzero(withheld).tolist():
-            cascade.drop(True, kind)
-        if self._rows:
-            for group in np.flatnonzero(falls.any(axis=1)).tolist():
-                cascade.drop(False, group, int(np.argmax(falls[group])))
+        rows = np.flatnonzero(falls.any(axis=1)).tolist() if self._rows else []
+        cascade.drop(
+            [(1, kind, 0) for kind in np.flatnonzero(withheld).tolist()]
+            + [(0, group, int(np.argmax(falls[group]))) for group in rows]
+        )
         return cascade.found / max(found, 1e-9), 1 - (cascade.cost + fixed) / max(cost, 1e-9)

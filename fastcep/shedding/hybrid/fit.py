@@ -1,11 +1,9 @@
 """Fit a model of hybrid shedding on history.
 
-Data flow: history is cut into pieces, each of which is observed and accounted for by itself (`observed_piece`); from
-the tables of partial matches and events of some pieces classes are fitted (`fit_classes`); then the flow of all pieces
-is counted by these classes (`count_flow`) and added up (`total`). All of these are pure functions of their input, so
-that Spark distributes the pieces and fits the same.
-
-Invariant: matches that span two pieces are not seen, so that pieces are long against the window.
+Data flow: a piece of history is observed and accounted for (`observed_piece`); from its tables of partial matches and
+of events classes are fitted (`fit_classes`), and by these the flow is counted (`count_flow`). Here history is one
+piece. All of these are pure functions of their input, and flows of several pieces add up (`total`): matches that span
+two of them are not seen then, so that pieces should be long against the window.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.wanted import of_events, of_matches
 from fastcep.shedding.options import as_choice, as_count
 
-__all__ = ["fit_hybrid", "observed_piece"]
+__all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
 
-#: Of how many partial matches and matches a record may be: 32 bytes each, and as many while it is accounted for.
+#: Of how many partial matches and matches a record may be; docs/hybrid.md tells how much memory each took.
 _RECORDS = 8_000_000
 _PILOT = 5_000  # events by which it is found how many there are
 _SLICES = 64  # that the matcher has room for
@@ -87,6 +85,8 @@ def fit_hybrid(
     """
     if as_count(_WHO, "slices", slices) > _SLICES:
         raise ValidationError(f"{_WHO}: slices={slices}; expected at most {_SLICES}, such as 4")
+    if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
+        slices = 1  # as `last_in_slices` takes it
     prices = cost_table_of(cost_table)
     own = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
     for name, more in (features or {}).items():
@@ -169,7 +169,10 @@ def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
 def _last_part(query: ast.Query, history: pa.Table, index: str) -> pa.Table:
     """The last events of history, as many as make about so many records as there is room for."""
     pilot = history.slice(max(0, len(history) - _PILOT))
-    made = len(observe(query, pilot, index=index).records[0].parents)
-    if not len(pilot) or made * len(history) <= _RECORDS * len(pilot):
-        return history
-    return history.slice(len(history) - max(_PILOT, _RECORDS * len(pilot) // made))
+    room = _RECORDS / max(records_per_event(query, pilot, index), 1e-9)
+    return history if len(history) <= room else history.slice(len(history) - max(_PILOT, int(room)))
+
+
+def records_per_event(query: ast.Query, pilot: pa.Table, index: str) -> float:
+    """How many partial matches and matches come of an event, by a few events."""
+    return len(observe(query, pilot, index=index).records[0].parents) / max(len(pilot), 1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,16 +92,25 @@ class Flow:
     lengths: Floats
     memory: bool = False
 
+    @cached_property
+    def child(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of `children`."""
+        return _columns(self.children)
+
+    @cached_property
+    def look(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of `looks`."""
+        return _columns(self.looks)
+
     @property
     def births(self) -> Floats:
         """How many partial matches were stored of each state: float64[states]."""
-        target, stored = (self.children.column(name).to_numpy() for name in ("target", "stored"))
-        return np.bincount(target // self.stride, stored, self.states).astype(np.float64)
+        states = self.child["target"] // self.stride
+        return np.bincount(states, self.child["stored"], self.states).astype(np.float64)
 
     def cascade(self, prices: CostTable, events: bool = True, rows: bool = True) -> Cascade:
         """What follows if some of it is dropped: events, partial matches, or both."""
-        child = {name: self.children.column(name).to_numpy() for name in self.children.column_names}
-        look = {name: self.looks.column(name).to_numpy() for name in self.looks.column_names}
+        child, look = self.child, self.look
         return Cascade(
             child["source"], child["slice"], child["kind"], child["target"], child["stored"], child["matched"],
             look["group"], look["slice"], look["kind"], look["looked"],
@@ -153,8 +164,7 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
         _, values, null = record.event_features(member)
         kinds[record.tried_for == member] += _told(own, account.event_features[name], values, null)
     kind = kinds[np.searchsorted(keys, record.events * members + record.members)]
-    edge_members = np.array([edge.member for edge in record.plan.edges], np.int64)
-    asking = record.probed * members + edge_members[record.asked & 0xFFFFFFFF]
+    asking = record.probed * members + record.asked_for
     looks = account.visits(groups, states * stride, kinds[np.searchsorted(keys, asking)], members * event_stride)
     source = np.where(record.parents < 0, -1, groups[record.parents]).astype(np.int32)
     return Flow(
@@ -187,6 +197,10 @@ def total(flows: Sequence[Flow]) -> Flow:
         asked=np.sum([flow.asked for flow in flows], axis=0),
         lengths=sum(flow.lengths * flow.births for flow in flows) / np.maximum(sum(flow.births for flow in flows), 1.0),
     )  # fmt: skip
+
+
+def _columns(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def _lengths(account: Account, states: int) -> Floats:

@@ -98,7 +98,7 @@ class Levels:
 
         So what is let through to explore goes on to the end, if it was let through once.
         """
-        child = {name: flow.children.column(name).to_numpy() for name in ("source", "kind", "target")}
+        child = flow.child
         kinds = binds[:, : flow.event_stride].reshape(-1)
         begun = cut[:, : flow.stride].reshape(-1) > 0
         comes = ~kinds[child["kind"]] & ((child["source"] < 0) | begun[child["source"]])

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from xxhash import xxh64_hexdigest
 
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ModelError
-from fastcep.query import ast, to_text
+from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.stored import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
@@ -74,17 +73,6 @@ class HybridModel:
                     some = (mean > 0) & (typical > 0)  # few of a class may contribute, and yet it is worth something
                     found[state, row["class"]] = np.where(some, typical / np.where(some, mean, 1), 1.0)
         return found.reshape(-1, flow.slices)
-
-    @property
-    def hash(self) -> str:
-        """Of what decides what is shed."""
-        flow = self.flow
-        told = (*self.classes.values(), *self.event_classes.values())
-        tables = [*map(classes_to_table, told), flow.children, flow.looks]
-        text = [to_text(self.query), *self.classes, *self.event_classes, self.prices.hash, str(flow.asked.tolist())]
-        for table in tables:
-            text += [str(table.schema.metadata), str(table.to_pydict())]
-        return xxh64_hexdigest("\n".join(text).encode())
 
     def stored(self) -> Model:
         """As it is kept on disk."""

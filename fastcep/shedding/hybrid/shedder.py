@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -117,7 +118,7 @@ class Hybrid(Baseline):
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
 
     @classmethod
-    def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
+    def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
         """Fit a model for each query, see `HybridFit`; what is returned makes shedders."""
         return HybridFit(cls.name).fit(queries, history, **options)
 
@@ -198,7 +199,7 @@ class Hybrid(Baseline):
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
-        models = {name: model.hash for name, model in self._models.items()}
+        models = {item.query.name: item.hash for item in self._given}
         options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
         return super().spec() | {"models": models, **options}
 
@@ -243,23 +244,10 @@ class HybridFit:
         as_choice("HybridFit", "kind", self.kind, tuple(_KINDS))
         object.__setattr__(self, "name", self.name or self.kind)
 
-    def fit(self, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> Fitted:
+    def fit(self, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
         """Fit a model for each query; what is returned makes shedders."""
         models = tuple(fit_hybrid(query, history, **{**options, **self.fitted}).stored() for query in queries)
-        return Fitted(self.kind, models, dict(self.options))
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Makes shedders of a kind with models."""
-
-    kind: str
-    models: tuple[Model, ...]
-    options: Mapping[str, Any]
-
-    def __call__(self, seed: int, /) -> Hybrid:
-        """Make a new one."""
-        return _KINDS[self.kind](self.models, seed, **self.options)
+        return partial(_KINDS[self.kind], models, **self.options)
 
 
 class HybridInput(Hybrid):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastcep.engine.overload.protocols import Classes, Tree
-from fastcep.errors import ModelError
+from fastcep.errors import ModelError, ValidationError
 
 __all__ = ["classes_from_table", "classes_to_table"]
 
@@ -48,22 +48,20 @@ def classes_from_table(table: pa.Table) -> Classes | Tree:
             return _checked_tree(Tree(features, **columns, other=other))
         cells = columns["class"].reshape([int(size) for size in about["shape"]])
         return _checked_table(Classes(features, tuple(map(int, about["low"])), cells, other))
-    except (LookupError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ValidationError, pa.ArrowException) as error:
         raise ModelError(
             f"a part of a model is no table of classes and no tree ({error!s}); fit a new model with fastcep.fit()"
         ) from None
 
 
 def _checked_tree(tree: Tree) -> Tree:
-    nodes, inner = np.arange(len(tree.feature)), tree.feature >= 0
+    rows = tree.feature
     for name, dtype in _NODES.items():
-        if getattr(tree, name).dtype != dtype or getattr(tree, name).shape != nodes.shape:
+        if getattr(tree, name).dtype != dtype or getattr(tree, name).shape != rows.shape:
             raise ValueError(f"found {name} of another type or length")
-    if not len(nodes) or tree.feature.min() < -1 or tree.feature.max() >= len(tree.features):
-        raise ValueError("a node asks for no feature")
-    for to in (tree.left[inner], tree.right[inner]):
-        if (to <= nodes[inner]).any() or (to >= len(nodes)).any():
-            raise ValueError("a node leads nowhere, or back")
+    if not len(rows) or tree.feature.min() < -1:
+        raise ValueError("it has no nodes, or one that asks for no feature")
+    tree.check()
     _check_other(tree.other)
     return tree
 

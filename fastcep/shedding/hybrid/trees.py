@@ -18,7 +18,7 @@ from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.clusters import load
 from fastcep.shedding.hybrid.telling import Response, tells
 
-__all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned"]
+__all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned", "whole"]
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -189,12 +189,13 @@ def _between(known: Floats, rank: int) -> float:
     """
     low, high = float(known[rank]), float(known[rank + 1])
     middle = low / 2 + high / 2
-    if _whole(known):
+    if whole(known):
         return math.nextafter(math.floor(middle) + 1, -math.inf)
     return middle if low <= middle < high else low
 
 
-def _whole(values: Floats) -> bool:
+def whole(values: Floats) -> bool:
+    """Whether all values are whole numbers that float64 tells apart."""
     return bool(np.all(np.abs(values) < _FAR) and np.all(np.floor(values) == values))
 
 
@@ -215,7 +216,7 @@ def as_table(tree: Tree, values: Floats) -> Classes | None:
     Classes
         None if a feature has other values than whole numbers, or the table had more than 65,536 cells.
     """
-    if not values.size or not _whole(values):
+    if not values.size or not whole(values):
         return None
     low, high = values.min(axis=0), values.max(axis=0)
     shape = [int(size) for size in high - low + 1]

@@ -154,7 +154,7 @@ def test_drops_against_the_record(slices: int, apart: float) -> None:
     assert (seen, flow.event_stride) == (10, 11) and len(steps) > 10
     for number, step in enumerate(steps):
         item = step.of * (flow.event_stride if step.events else flow.stride) + step.number
-        cascade.drop(step.events, item, step.slice)
+        cascade.drop([(step.events, item, step.slice)])
         if number + 1 < len(steps) and steps[number + 1].saved == step.saved:
             continue  # dropped together
         assert 1 - cascade.cost / cost == pytest.approx(step.saved, abs=apart), (number, step)
