@@ -75,7 +75,7 @@ class Chaos(Shedder):
                 bin=self._random.choice([1, 2]),
                 births=self._draw(states, view.classes, *slices) if self._random.random() < 0.7 else None,
                 drops=self._draw(states, view.classes, view.slices) if self._random.random() < 0.7 else None,
-                steady=self._random.random() < 0.3, counts=self._random.random() < 0.5,
+                steady=self._random.random() < 0.3, counts=float(self._random.choice([0.0, 0.01, 1.0])),
                 kept=0.5,
             ))  # fmt: skip
         return orders

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.core cimport Core
-from fastcep._core.shedtables cimport Flows
+from fastcep._core.shedtables cimport Flows, Shed
 from fastcep._core.store cimport Bucket
 from fastcep._core.tables cimport Edge
 
@@ -21,4 +21,6 @@ cdef int flows_init(Flows* flows, int64_t capacity, int64_t cells) noexcept nogi
 cdef void flows_free(Flows* flows) noexcept nogil
 cdef void flows_clear(Flows* flows, int64_t cells) noexcept nogil
 cdef void flows_add(Flows* flows, uint64_t key, double count, double square) noexcept nogil
-cdef void count_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int64_t own) noexcept nogil
+cdef void flows_event(Shed* shed, int64_t position) noexcept nogil
+cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int64_t own) noexcept nogil
+cdef int64_t stands_for(int64_t chance) noexcept nogil

@@ -9,6 +9,7 @@ from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport Core
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.factorised cimport complete, keep
+from fastcep._core.flows cimport flows_event
 from fastcep._core.gauges cimport first_position
 from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
@@ -126,6 +127,8 @@ cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssiz
 cdef inline void begin_count(Core* core, const Events* events, Py_ssize_t place) noexcept nogil:
     """Note what has been counted before a relevant event of the batch."""
     core.event_type, core.event_position = events.types[place], events.position + place
+    if core.shed.flows.on:
+        flows_event(&core.shed, core.event_position)
     core.before_spent = spent(core)
     core.before_visited = core.rows_visited
     core.before_yielded = core.rows_created + core.matches + core.shed.n_refused

@@ -28,7 +28,8 @@ cdef inline int64_t class_of(int64_t word) noexcept nogil:
 cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
     """Whether `screen` finds the class words of an edge's children; else none is refused, and all are of class 0."""
     return core.shed.on and (
-        edge.born and (core.shed.births or edge.has_features) or core.observed.on or core.shed.flows.on)
+        edge.born and (core.shed.births or edge.has_features or core.shed.flows.on)
+        or core.observed.on or core.shed.flows.here)
 
 
 cdef inline int64_t weight_of(const Shed* shed, int kind, int sampled) noexcept nogil:

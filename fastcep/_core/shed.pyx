@@ -29,11 +29,12 @@ from libc.math cimport floor
 from libc.stdlib cimport calloc, free
 
 from fastcep._core.core cimport Core, position_of, row_inputs
-from fastcep._core.flows cimport count_children, flows_free
+from fastcep._core.flows cimport flows_free, stands_for, weigh_children
 from fastcep._core.observe cimport note_children, note_tried, note_values
 from fastcep._core.parts cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Node, Shed
+from fastcep._core.shedtables cimport (
+    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed)
 from fastcep._core.starts cimport EVENTS, TIME, Starts
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport HOME, Column, Edge, State
@@ -137,21 +138,28 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     child is -1.
     """
     cdef Shed* shed = &core.shed
-    cdef State* state = core.states + edge.target
-    cdef const int64_t* chances = shed.refuse + edge.target * shed.stride * shed.slices
-    cdef int64_t* refused = shed.refused + edge.target * shed.stride
-    cdef int i, kept = 0
-    cdef int64_t own, word, start, chance
-    cdef bint marks = state.accepting or core.must_advance
     _classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # nothing is refused then
         note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
         return n
-    if shed.flows.on:
-        count_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
-    if not shed.births or not edge.born:
-        return n
+    if shed.flows.here:
+        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+    if shed.births and edge.born:
+        n = refuse(core, edge, bucket, first, rows, n)
+    if shed.flows.on and not shed.flows.here:
+        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+    return n
+
+
+cdef int refuse(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n) noexcept nogil:
+    """Refuse some of the children that are to be stored, as `screen` says."""
+    cdef Shed* shed = &core.shed
+    cdef const int64_t* chances = shed.refuse + edge.target * shed.stride * shed.slices
+    cdef int64_t* refused = shed.refused + edge.target * shed.stride
+    cdef int i, slice, kept = 0
+    cdef int64_t own, word, start, chance
+    cdef bint marks = core.states[edge.target].accepting or core.must_advance
     if shed.classifiers[edge.target].n_features == 0 and not marks and shed.slices == 1 and (
             chances[0] == 0 or chances[0] >> 32):
         if chances[0] == 0:
@@ -164,11 +172,14 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
         own = class_of(word)
         start = -1 if bucket == NULL else bucket.data[
             (<int64_t>first + (i if rows == NULL else rows[i])) * core.states[edge.source].fixed]
-        chance = chances[own * shed.slices + (slice_at(core, start) if shed.slices > 1 and start >= 0 else 0)]
+        slice = slice_at(core, start) if shed.slices > 1 and start >= 0 else 0
+        chance = chances[own * shed.slices + slice]
         if chance > 0 and (chance >> 32 or _falls_birth(core, start, chance)):
             shed.n_refused += 1
             refused[own] += 1
             word = -1
+        elif chance > 0 and shed.flows.on:
+            stands(&word, shed.refuse_stands[chances - shed.refuse + own * shed.slices + slice])
         shed.classes[kept] = word
         if rows != NULL:
             rows[kept] = rows[i]
@@ -179,11 +190,16 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
 cdef inline bint _falls_birth(const Core* core, int64_t start, int64_t chance) noexcept nogil:
     """Whether a child is refused: drawn by the first event that it binds, and the last one."""
     cdef int64_t first = core.event_position if start < 0 else core.starts.position[start & core.starts.mask]
-    return _drawn(core, first, core.event_position, 0) < chance
+    return _below(_drawn(core, first, core.event_position, 0), chance)
 
 
 cdef inline int64_t _drawn(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
-    return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> 32)
+    return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> (64 - DRAWN_BITS))
+
+
+cdef inline bint _below(int64_t drawn, int64_t chance) noexcept nogil:
+    """Whether what was drawn is below a chance, which counts in steps of 1 / 16,384."""
+    return drawn < (chance + (1 << 31 - DRAWN_BITS)) >> (32 - DRAWN_BITS)
 
 
 cdef int slice_at(Core* core, int64_t start) noexcept nogil:
@@ -252,18 +268,26 @@ cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept n
     cdef State* own = core.states + state
     cdef const int64_t* chances = shed.refuse + state * shed.stride * shed.slices
     cdef int64_t* row = bucket.data + <int64_t>first * own.fixed
-    cdef int64_t class_, chance, live_from = core.starts.first
+    cdef int64_t class_, at, live_from = core.starts.first
     cdef int i, fell = 0
     for i in range(n):
         if row[0] >= live_from:
             class_ = class_of(row[own.classed]) if own.classed >= 0 else 0
-            chance = chances[(class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])]
-            if chance > 0 and _falls_row(core, own, row, 0, chance):
+            at = (class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])
+            if chances[at] > 0 and _falls_row(core, own, row, 0, chances[at]):
                 _fall(core, state, row)
                 fell += 1
+            elif shed.flows.on and own.classed >= 0:
+                stands(row + own.classed, shed.refuse_stands[chances - shed.refuse + at])
         row += own.fixed
     shed.n_fell += fell
     return fell
+
+
+cdef inline void stands(int64_t* word, int64_t own) noexcept nogil:
+    """Note in a row's class word for how many it stands, if these are more than before."""
+    if own > (word[0] >> OWN_AT & STANDS):
+        word[0] = (word[0] & ~(<int64_t>STANDS << OWN_AT)) | min(own, <int64_t>STANDS) << OWN_AT
 
 
 cdef inline void _fall(Core* core, int state, int64_t* row) noexcept nogil:
@@ -330,26 +354,37 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                     if counts != NULL and counts_here:
                         counts[cell] += 1
                     seen += 1
-                    if chances != NULL and chances[cell] > 0 and _falls_row(
-                            core, core.states + number, row, salt, chances[cell]):
-                        _fall(core, number, row)
-                        some = True
+                    if chances != NULL and chances[cell] > 0:
+                        if _falls_row(core, core.states + number, row, salt, chances[cell]):
+                            _fall(core, number, row)
+                            some = True
+                        elif shed.flows.on and classed >= 0 and salt == 0:
+                            stands(row + classed, stands_for(chances[cell]))
                 row += index.fixed
             if some:
                 compact(index, bucket, core.starts.kept)
     return seen
 
 
-cdef inline bint _falls_row(const Core* core, const State* state, const int64_t* row, uint64_t salt,
-                            int64_t chance) noexcept nogil:
+cdef inline bint _falls_row(const Core* core, const State* state, int64_t* row, uint64_t salt, int64_t chance) noexcept nogil:
     """Whether a row falls: drawn by the first event that it binds, and the last one, as its birth was.
 
-    In an engine that was restored these are the same.
+    What was drawn without a salt is kept in the row's class word.
     """
+    cdef int64_t drawn = 0
+    if salt == 0 and state.classed >= 0:
+        drawn = row[state.classed] >> DRAWN_AT
+        if drawn == 0:
+            drawn = _drawn_of(core, state, row, 0) + 1
+            row[state.classed] |= drawn << DRAWN_AT
+        return _below(drawn - 1, chance)
+    return _below(_drawn_of(core, state, row, salt), chance)
+
+
+cdef int64_t _drawn_of(const Core* core, const State* state, const int64_t* row, uint64_t salt) noexcept nogil:
+    """What is drawn for a row; in an engine that was restored it is the same."""
     cdef int64_t first = core.starts.position[row[0] & core.starts.mask], last = first, word
     cdef int c, slot
-    if chance >> 32:
-        return True
     for c in range(state.n_bind):
         word = row[state.bind + c]
         slot = state.slots[c]
@@ -357,7 +392,7 @@ cdef inline bint _falls_row(const Core* core, const State* state, const int64_t*
             if slot >= core.n_members or core.leaves[slot].repeated:
                 word = position_of(core.starts.event[word])
             last = max(last, word)
-    return _drawn(core, first, last, salt) < chance
+    return _drawn(core, first, last, salt)
 
 
 cdef int64_t _first_of(Core* core, int slice, int slices, int64_t window, int64_t last) noexcept nogil:
@@ -412,7 +447,7 @@ cdef int shed_init(
     shed.members, shed.member_stride = members, member_stride
     shed.by_member = <Classifier*>calloc(members + 1, sizeof(Classifier))
     shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
-    shed.withhold = <int64_t*>calloc(2 * members * member_stride + 1, sizeof(int64_t))
+    shed.withhold = <int64_t*>calloc(3 * members * member_stride + 1, sizeof(int64_t))
     shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
     shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
@@ -423,6 +458,7 @@ cdef int shed_init(
             or slice_births(shed, n_states, 1) < 0):
         return -1
     shed.withheld = shed.withhold + members * member_stride
+    shed.withhold_stands = shed.withhold + 2 * members * member_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
@@ -436,7 +472,8 @@ cdef int shed_init(
 
 cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
     """Make room for chances of births by that many slices, all 0; -1 without memory, and all is as before."""
-    cdef int64_t* refuse = <int64_t*>calloc(n_states * shed.stride * slices + 1, sizeof(int64_t))
+    cdef int64_t cells = n_states * shed.stride * slices
+    cdef int64_t* refuse = <int64_t*>calloc(2 * cells + 1, sizeof(int64_t))
     cdef int64_t* bounds = <int64_t*>calloc(slices, sizeof(int64_t))
     cdef uint8_t* ages = <uint8_t*>calloc(n_states + 1, 1)
     if refuse == NULL or bounds == NULL or ages == NULL:
@@ -448,6 +485,7 @@ cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
     free(shed.bounds)
     free(shed.ages)
     shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
+    shed.refuse_stands = refuse + cells
     shed.births = False
     return 0
 

@@ -13,9 +13,9 @@ from fastcep._core.observe cimport observe_init
 from fastcep._core.observed cimport Observed
 from fastcep._core.flows cimport (
     CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add, flows_clear,
-    flows_free, flows_init)
+    flows_free, flows_init, stands_for)
 from fastcep._core.shed cimport mixed, shed_init, slice_births, walk_cells
-from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Flows, Node
+from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node
 from fastcep._core.vectors cimport take
 
 cdef extern from "check.h":
@@ -196,6 +196,7 @@ cdef class Shedding:
         self.core.shed.births = False
         for i in range(n):
             self.core.shed.refuse[i] = flat[i]
+            self.core.shed.refuse_stands[i] = stands_for(flat[i])
             self.core.shed.births |= flat[i] > 0
         grown = np.asarray(chances).max(axis=2, initial=0) > np.asarray(chances)[:, :, 0] if n > 0 else np.zeros((0, 1), bool)
         for i in range(self.core.n_states):
@@ -204,7 +205,8 @@ cdef class Shedding:
     def count_flows(self, int slices, int64_t capacity=1 << 14):
         """Count the children of partial matches from now on, see flows.pyx, by so many slices of the window.
 
-        ``capacity``: of the table, a power of two; it takes 24 bytes each.
+        ``capacity``: of the table, a power of two; it takes 32 bytes each. Those of
+        every event are counted, see `count_share`.
         """
         _check_slices(slices)
         assert capacity > 0 and capacity & (capacity - 1) == 0
@@ -212,6 +214,12 @@ cdef class Shedding:
             raise MemoryError("no memory for load shedding")
         if flows_init(&self.core.shed.flows, capacity, self.core.shed.members * self.core.shed.member_stride) < 0:
             raise MemoryError("no memory for load shedding")
+
+    def count_share(self, double share):
+        """Count the children of this share of the events from now on, each of which stands for the others."""
+        assert self.core.shed.flows.on and 0 < share <= 1
+        self.core.shed.flows.chance = max(1, <int64_t>(share * 4294967296.0))
+        self.core.shed.flows.stands = 4294967296.0 / <double>self.core.shed.flows.chance
 
     def stop_flows(self):
         """Count no more."""
@@ -226,9 +234,11 @@ cdef class Shedding:
         keys, counts, squares, asked = np.empty(own.used, np.uint64), np.empty(own.used), np.empty(own.used), np.zeros(cells)
         cdef uint64_t[::1] to_keys = keys
         cdef double[::1] to_counts = counts, to_squares = squares, to_asked = asked
+        cdef const Flow* one
         for i in range(own.capacity):
-            if own.keys[i] != 0:
-                to_keys[n], to_counts[n], to_squares[n] = own.keys[i], own.counts[i], own.squares[i]
+            one = own.table + i
+            if one.key != 0:
+                to_keys[n], to_counts[n], to_squares[n] = one.key, one.count, one.square
                 n += 1
         for i in range(cells if own.on else 0):
             to_asked[i] = own.asked[i]
@@ -261,6 +271,7 @@ cdef class Shedding:
         for i in range(chances.shape[0]):
             for j in range(chances.shape[1]):
                 self.core.shed.withhold[i * chances.shape[1] + j] = chances[i, j]
+                self.core.shed.withhold_stands[i * chances.shape[1] + j] = stands_for(chances[i, j])
                 self.core.shed.binds |= chances[i, j] > 0
 
     @property

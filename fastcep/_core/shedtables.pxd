@@ -4,8 +4,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 cdef enum:
     MOST_SLICES = 64         # of a window's time
     MOST_FEATURES = 64       # values by which partial matches of a state are classified
-    WEIGHT_AT = 16           # a row's class word holds for how many it stands above its class and mark, see flows.pyx
-    WEIGHT_BITS = 16
+    FROM_AT = 16             # a row's class word holds for how many it stands above its class and mark, see flows.pyx: what
+    OWN_AT = 32              # it has from its parents, and as it was not dropped itself
+    STANDS = 0xFFFF          # the most of both
+    DRAWN_AT = 48            # and what was drawn for it and 1, or 0
+    DRAWN_BITS = 14
 
 
 cdef struct Node:            # of a decision tree
@@ -36,14 +39,22 @@ cdef struct Prices:          # picoseconds on the virtual clock
     int64_t purged
 
 
+cdef struct Flow:            # an entry of the hash table
+    uint64_t key             # 0: free
+    double count             # sum of weights,
+    double square            # and of their squares
+    double unused            # so that it lies in one line of the cache
+
+
 cdef struct Flows:           # how many children came of what, see flows.pyx
     bint on
+    bint here                # whether the children of the event that is matched are counted:
+    int64_t chance           # by this one, in 2^32,
+    double stands            # so that an event stands for so many
     int64_t capacity         # of the table, a power of two
     int64_t used
     double lost              # children that were not counted, as it was full
-    uint64_t* keys           # 0: free
-    double* counts           # sums of weights,
-    double* squares          # and of their squares
+    Flow* table
     double* asked            # per variable and class: events that were tried for it
 
 
@@ -60,7 +71,8 @@ cdef struct Shed:            # chances are counted in 2^32
     int64_t bins             # of a window,
     int64_t bin              # each of so many events
     int slices               # of the window, in what follows
-    int64_t* refuse          # chance by state, class and slice that a birth is refused
+    int64_t* refuse          # chance by state, class and slice that a birth is refused,
+    int64_t* refuse_stands   # and for how many one stands that is not, see flows.pyx
     uint8_t* ages            # by state whether some chance grows with the slices: then partial matches fall with age
     int64_t* bounds          # per slice the oldest start that is in no later one,
     int64_t bounds_at        # when the event at this position comes
@@ -69,7 +81,8 @@ cdef struct Shed:            # chances are counted in 2^32
     int member_stride
     Classifier* by_member    # of the events that may be bound to each,
     int32_t** features_of    # by these event columns
-    int64_t* withhold        # chance by variable and class that an event is not tried for it
+    int64_t* withhold        # chance by variable and class that an event is not tried for it,
+    int64_t* withhold_stands # and for how many one stands that is
     int64_t* withheld        # counter: of these
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls

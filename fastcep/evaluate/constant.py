@@ -47,6 +47,10 @@ class ConstantDemand(Shedder):
         """One that always says the same."""
         return SameDemand(self.demand)
 
+    def learn(self, views: Sequence[View]) -> None:
+        """Let the inner one learn."""
+        self.inner.learn(views)
+
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """What the inner one decides on its demand."""
         before = self.demand if self._decided else 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, inf
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,13 @@ _SMOOTHED, _REMEMBER = 1000, 1 << 13
 #: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
 #: so many times what one costs.
 _OVERHEAD = 0.02
-_OF_BOUND = 0.05
+_OF_BOUND = 0.1
 _NEAREST = 4
+
+#: Share of the time that shedders may learn, and count children for that; and what it takes to count one (ns). On the
+#: virtual clock both cost nothing.
+_LEARNING, _COUNTING = 0.005, 0.0075
+_COUNT = 12.0
 
 #: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
 _OF_ROOM = 0.25
@@ -119,6 +124,8 @@ class Control:
         self._overhead, self._last_cost = 0.0, 0.0
         self._held, self._growth = 0, 0.0
         self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
+        self._busy, self._ended = 0.0, 0
+        self._learned, self._learning = 0, 0
         self._began = 0
 
     # ----------------------------------------------------------------- queries
@@ -197,6 +204,9 @@ class Control:
         else:
             now = self.clock.now()
             spent = float(now - self._began)
+            if arrivals is not None:  # since the last stretch, the engine has waited for the first event at most
+                self._busy += now - max(self._ended, int(arrivals[0]))
+            self._ended = now
             waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
@@ -224,25 +234,44 @@ class Control:
             before = self.demand
             why, at_once = self._judge(place, waited)
             dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
-            demand, looked_at = self.demand, 0
+            demand, looked_at, learned = self.demand, 0, 0
             if demand > 0 or before > 0:
+                spare = self._spare()
                 views = [
                     View(
                         query.plan, query.shedding, self.shedder.slices, query.events / self._step, query.events,
-                        query.given,
+                        query.given, spare,
                     )
                     for query in self.queries
                 ]
                 orders: Sequence[Orders] = [Orders() for _ in views]
                 if demand > 0:
+                    learned = self._learn(views)
                     orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
                 for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._past.append(demand)
             self._note(demand > 0, why, dropped)
-            self._account(perf_counter_ns() - began, looked_at, demand > 0 or before > 0)
+            self._account(perf_counter_ns() - began, learned, looked_at, demand > 0 or before > 0)
         self._decisions += 1
         self._plan_next(time)
+
+    def _spare(self) -> float:
+        """How many children may be counted per event, in the share of the time that there is for it."""
+        if isinstance(self.clock, VirtualClock):
+            return inf
+        return _COUNTING * self._spent / self._since / _COUNT
+
+    def _learn(self, views: Sequence[View]) -> int:
+        """Let the shedder learn, if that takes no more than its share of the time; returns the nanoseconds it took."""
+        assert self.shedder is not None
+        began = perf_counter_ns()
+        if not isinstance(self.clock, VirtualClock) and began - self._learned < self._learning / _LEARNING:
+            return 0
+        self.shedder.learn(views)
+        self._learned = perf_counter_ns()
+        self._learning = self._learned - began
+        return self._learning
 
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:
         """Set the demand, by the detector that demands most; returns why, and whether it is an amount to drop now."""
@@ -268,7 +297,7 @@ class Control:
         load = Load(
             bound=float(self.bound or 0),
             recent=self._spent / self._since,
-            busy=(self._spent + self._last_cost) / self._since,
+            busy=(self._busy or self._spent + self._last_cost) / self._since,
             waited=waited,
             partial_matches=sum(query.matcher.live for query in self.queries),
             events=self._since,
@@ -308,14 +337,15 @@ class Control:
         events = sum(int(own["dropped_events"].sum()) for own in counted)
         return events, sum(int(own["refused"].sum() + own["dropped"].sum()) for own in counted)
 
-    def _account(self, elapsed: int, looked_at: int, worked: bool) -> None:
-        """Charge the decision to the clock."""
+    def _account(self, elapsed: int, learned: int, looked_at: int, worked: bool) -> None:
+        """Charge the decision to the clock; of the time that has elapsed the shedder learned for some."""
         if isinstance(self.clock, VirtualClock):
             picoseconds = int(self._prices[6]) * looked_at + int(self._prices[7]) * worked
             self.clock.spend(picoseconds)
             cost = picoseconds / 1000
         else:
-            self._decision_ns += (elapsed - self._decision_ns) / 8 if self._decision_ns else elapsed
+            own = elapsed - learned
+            self._decision_ns += (own - self._decision_ns) / 8 if self._decision_ns else own
             cost = float(elapsed)
         self._overhead += cost
         self._last_cost = cost
@@ -327,7 +357,7 @@ class Control:
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
         if self.shedder is None:
-            self._since, self._spent = 0, 0.0
+            self._since, self._spent, self._busy = 0, 0.0, 0.0
             return
         passed = time - (self._first_time if self._first_time is not None else time)
         for query in self.queries:
@@ -338,7 +368,7 @@ class Control:
         if self.memory is not None:
             events = min(events, self._until_full(*self.memory()) * _OF_ROOM)
         self._step = int(min(max(events, _LEAST), _MOST))
-        self._since, self._spent, self._first_time, self._first_arrival = 0, 0.0, None, None
+        self._since, self._spent, self._busy, self._first_time, self._first_arrival = 0, 0.0, 0.0, None, None
 
     def _swept(self, held: int, limit: int) -> tuple[int, int]:
         """Give back what dropped and dead partial matches hold, if that may matter; the bytes held, and the limit."""

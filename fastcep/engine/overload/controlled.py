@@ -43,7 +43,7 @@ class Controlled:
     shedding
         The matcher's side.
     orders
-        What it was told last.
+        What it was told last; the same object again is nothing new.
     events
         How many events a window has, by those between the last two decisions.
     given
@@ -88,14 +88,18 @@ class Controlled:
     def carry_out(self, orders: Orders, salt: int) -> int:
         """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.
 
-        ``salt`` is another number each time.
+        ``salt`` is another number each time. What stands already costs nothing.
         """
+        if orders is self.orders:
+            return 0
         shedding, old = self.shedding, self.orders
         types = len(self.plan.type_members)
         if orders.counts and not old.counts:
             shedding.count_flows(self._slices)
         elif old.counts and not orders.counts:
             shedding.stop_flows()
+        if orders.counts:
+            shedding.count_share(orders.counts)
         if orders.events is not None or old.events is not None:
             shedding.drop_events(_chances(orders.events, (types,)))
         if orders.binds is not None or old.binds is not None:
@@ -161,16 +165,14 @@ class Controlled:
             keys, counts, squares, lost, asked = found = self.shedding.flows()
             self.shedding.resume_flows(*found)
             more["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]
-        return {**tables, "bin": orders.bin, "kept": orders.kept, "left": orders.left, "saved": orders.saved, **more}
+        return {**tables, **{name: getattr(orders, name) for name in _NUMBERS}, **more}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["totals"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        orders = Orders(
-            bin=state["bin"], kept=state["kept"], left=state["left"], saved=state["saved"], counts="flows" in state
-        )
+        orders = Orders(**{name: state[name] for name in _NUMBERS})
         for name, table in tables.items():
             setattr(orders, name, table)
         self.carry_out(orders, 0)
@@ -190,6 +192,7 @@ class Controlled:
 
 #: Orders that stand until the next ones.
 _TABLES = ("events", "binds", "windows", "births")
+_NUMBERS = ("bin", "kept", "left", "saved", "counts")
 
 
 def _table(own: Classes | Tree) -> Table:

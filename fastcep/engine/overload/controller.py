@@ -85,7 +85,7 @@ class Controller:
         elif excess > 0 or utilisation < 1:
             apart = max(-1.0, min(utilisation - 1, _MOST))
             self._integrate(_INTEGRAL * apart + _BACK * max(-1.0, min(excess, _MOST)))
-        pressure = self._integral + _PROPORTIONAL * excess
+        pressure = self._integral + _PROPORTIONAL * max(excess, 0.0)
         return min(max(pressure, 0.0), _LIMIT)
 
     def state(self) -> dict[str, float]:

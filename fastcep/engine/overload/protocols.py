@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -169,6 +170,8 @@ class View:
         How many events a window has.
     taken
         How many events the query has been given.
+    spare
+        How many children may be counted per event, so that it takes little of the time.
     """
 
     def __init__(
@@ -179,11 +182,12 @@ class View:
         decisions: float = 8.0,
         window: float = 0.0,
         taken: int = 0,
+        spare: float = inf,
     ) -> None:
         self.plan = plan
         self.slices = slices
         self.decisions = decisions
-        self.window, self.taken = window, taken
+        self.window, self.taken, self.spare = window, taken, spare
         self._shedding = shedding
 
     @cached_property
@@ -240,7 +244,7 @@ class Orders:
         The share of the work that is saved, as the shedder expects, if that is more than was demanded: as it loses
         nothing. The demand stands as long as it would be needed without.
     counts
-        Whether children are counted by what they come of, for `View.flows`.
+        The share of the events whose children are counted by what they come of, for `View.flows`.
     """
 
     events: Floats | None = None
@@ -253,7 +257,7 @@ class Orders:
     kept: float = 1.0
     left: float = 1.0
     saved: float = 0.0
-    counts: bool = False
+    counts: float = 0.0
 
 
 class Shedder(Protocol):
@@ -301,6 +305,10 @@ class Shedder(Protocol):
     def detector(self, of: str) -> Detector:
         """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
         ...
+
+    def learn(self, views: Sequence[View]) -> None:
+        """Take into account what was counted; called before `decide`, where there is time for it."""
+        return
 
     @abstractmethod
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:

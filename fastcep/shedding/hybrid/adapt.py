@@ -31,13 +31,15 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
-_MUCH, _CHANCE = 0.2, 7.0
+_MUCH, _CHANCE = 0.2, 5.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
 #: After so many windows the stream is known again.
 _KNOWN = 20.0
 #: So many children tell something; old ones do not fade before there are as many.
 _ENOUGH = 100.0
+#: So many children under one key count as much as what was known: one alone may stand for very many.
+_FEW = 1.0
 #: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
 _TRACE = 1e-7
 #: What stands for more than so many is dropped for the most part.
@@ -79,48 +81,64 @@ class Adapted:
         self._recent = _Recent()
         self._news: float | None = None  # windows since the stream was found to differ from what was known
 
-    def forget(self) -> None:
-        """What was counted lately was not let through by the chances that are known."""
-        self._recent = _Recent()
+    @property
+    def alert(self) -> bool:
+        """Whether the stream has changed a short while ago."""
+        return self._news is not None and self._news < _ALERT
 
-    def learn(self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats) -> bool:
+    def learn(
+        self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats, share: float = 1.0
+    ) -> bool:
         """Take what was counted over so many events into account; returns whether the flow has changed.
 
-        ``window`` is how many events a window has; ``binds`` and ``cells`` are the chances by which was dropped.
+        ``window`` is how many events a window has; ``binds`` and ``cells`` are the chances by which was dropped;
+        ``share`` is that of the events whose children were counted.
         """
         self.lost += counted[3]
         recent = self._recent
         recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)) if recent.number > _ENOUGH else 1.0)
-        if recent.events <= 0 or recent.number < _ENOUGH:
+        if recent.events <= 0 or not len(recent.keys):
             return False
         by = self._history.events / recent.events
         every = np.union1d(self._keys, recent.keys)
         old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
         squares = _aligned(every, recent.keys, recent.squares)
-        if self._differs(every, old / by, new, squares, self._parts.stands(every, binds, cells)):
-            self._news = 0.0
-        elif self._news is None:
+        stands = self._parts.stands(every, binds, cells)
+        differs = self._differs(every, old / by, new, squares, stands, share)
+        if recent.number < _ENOUGH or not (differs or self._news is not None):
             return False
+        if differs:
+            self._news = 0.0
+        assert self._news is not None
         weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
+        samples = np.maximum(new**2 / np.maximum(squares, 1e-9), old / by / stands * share)
+        weights = weight * samples / (samples + _FEW)
         self._news += events / window
         if self._news > _KNOWN:
             self._news = None
-        made = (1 - weight) * old + weight * by * new
+        made = (1 - weights) * old + weights * by * new
         rest = made > _TRACE * made.sum()
         self._keys, self._made = every[rest], made[rest]
         self._asked = (1 - weight) * self._asked + weight * by * recent.asked
         self._settle()
         return True
 
-    def _differs(self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, stands: Floats) -> bool:
+    def _differs(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, stands: Floats, share: float
+    ) -> bool:
         """Whether counts differ from a flow, by pools of what is kept and what is dropped.
 
         Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
-        So what a pool may differ by is as if there were fewer of them, each of which counts for a clump.
+        So what a pool may differ by is as if there were fewer of them, each of which counts for a clump. Of one event
+        all are counted, or none.
         """
-        pool, clump = self._parts.pools(keys, expected * self._history.events / self._recent.events, stands > _RARE)
+        made = expected * self._history.events / self._recent.events
+        pool, per_match, per_event = self._parts.pools(keys, made, stands > _RARE)
         want, got = np.bincount(pool, expected), np.bincount(pool, counted)
-        spread = np.bincount(pool, np.maximum(squares, expected * stands)) * clump
+        clump = 1 + share * per_match + per_event
+        spread = np.bincount(pool, np.maximum(squares, expected * stands / share)) * clump
+        alone = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
+        self._recent.number = float((got[alone > 0] ** 2 / alone[alone > 0]).sum())
         apart = np.abs(got - want)
         self.drift = float(apart.sum() / (got + want).sum())
         return bool(((apart > _MUCH * (got + want)) & (apart**2 > _CHANCE**2 * spread)).any())
@@ -148,18 +166,15 @@ class Adapted:
 
 
 class _Recent:
-    """What was counted lately: old counts fade."""
+    """What was counted lately: old counts fade. ``number``: as how many children it counts that stand for themselves, and
+    of whose events all are counted.
+    """
 
     def __init__(self) -> None:
         self.keys = np.empty(0, np.uint64)
         self.counts, self.squares = np.empty((2, 0))
         self.asked: Floats | float = 0.0
-        self.events = 0.0
-
-    @property
-    def number(self) -> float:
-        """As how many children it counts, those that stand for many being few."""
-        return float(self.counts.sum() ** 2 / max(self.squares.sum(), 1e-9))
+        self.events = self.number = 0.0
 
     def add(self, counted: Flows, events: int, fades: float) -> None:
         """Add counts; of what was there, a share is left."""
@@ -175,7 +190,7 @@ class _Recent:
     def state(self) -> list[Any]:
         """As JSON has it."""
         asked = None if isinstance(self.asked, float) else self.asked.tolist()
-        return [self.keys.tolist(), self.counts.tolist(), self.squares.tolist(), asked, self.events]
+        return [self.keys.tolist(), self.counts.tolist(), self.squares.tolist(), asked, self.events, self.number]
 
     @classmethod
     def of(cls, state: list[Any]) -> _Recent:
@@ -183,7 +198,8 @@ class _Recent:
         own = cls()
         own.keys = np.array(state[0], np.uint64)
         own.counts, own.squares = np.array(state[1], float), np.array(state[2], float)
-        own.asked, own.events = 0.0 if state[3] is None else np.array(state[3], float), state[4]
+        own.asked = 0.0 if state[3] is None else np.array(state[3], float)
+        own.events, own.number = state[4], state[5]
         return own
 
 
@@ -214,8 +230,8 @@ class _Parts:
         own = 1 - cells[np.maximum(source - 1, 0), _field(keys, "source_class"), at]
         return 1 / np.maximum(let * np.where(source > 0, own, 1.0), 1e-9)
 
-    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
-        """Of kinds of children their pool; of each pool, how many children come of one partial match and one event."""
+    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
+        """Of kinds of children their pool; of each pool, how many children come of a partial match and of an event."""
         source, target = _field(keys, "source"), _field(keys, "target")
         begins = source == 0
         by = np.where(begins, _field(keys, "target_class"), rare)
@@ -224,7 +240,8 @@ class _Parts:
         per_state = self.births.reshape(self.states, -1).sum(axis=1)
         per_match = total / np.maximum(per_state[np.maximum(source[first] - 1, 0)], 1.0)
         per_event = total / np.maximum(self.events_into[target[first]], 1.0)
-        return pool, np.where(begins[first], 1.0, 1 + per_match + per_event)
+        extends = ~begins[first]
+        return pool, per_match * extends, per_event * extends
 
     def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
         """A flow with other children and events."""

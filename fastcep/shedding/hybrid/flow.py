@@ -103,6 +103,11 @@ class Flow:
         return _columns(self.looks)
 
     @property
+    def per_event(self) -> float:
+        """How many children are made per event."""
+        return float(self.child["made"].sum()) / self.events
+
+    @property
     def births(self) -> Floats:
         """How many partial matches were stored of each state: float64[states]."""
         states = self.child["target"] // self.stride

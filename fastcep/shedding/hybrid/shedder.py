@@ -24,8 +24,11 @@ from fastcep.shedding.options import as_chance, as_choice
 
 __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
-#: A share of the work by which less must be saved to count.
-_EASED = 0.1
+#: Partial matches that live are looked through if this share of the work is to be saved more; else fewer are born.
+_WORTH = 0.02
+
+#: After a change of the stream so many times as much is let through, but at most this share of what is dropped.
+_MORE, _OPEN = 10.0, 0.1
 
 #: A share of the matches that is as good as all.
 _ALL = 1 - 1e-6
@@ -39,24 +42,15 @@ class Course:
 
     Attributes
     ----------
-    since, eased
-        How many events the query had been given when what was counted was last looked at, and when less was last
-        dropped than before: for a window from then on, what lives was thinned out more than what is dropped tells.
-    demand, saved, peak
-        What was demanded last, what is saved for it, and the most that was since.
+    since
+        How many events the query had been given when what was counted was last looked at.
+    demand, saved
+        What was demanded last, and for how much what lives was thinned out.
     """
 
     since: int
-    eased: int
     demand: float = 0.0
     saved: float = 0.0
-    peak: float = 0.0
-
-    def note(self, demand: float, saved: float, taken: int) -> None:
-        """Take a decision into account."""
-        if saved < self.peak - _EASED:
-            self.eased, self.peak = taken, saved
-        self.demand, self.saved, self.peak = demand, saved, max(saved, self.peak)
 
 
 class Hybrid(Baseline):
@@ -115,6 +109,7 @@ class Hybrid(Baseline):
             )
         self._levels: dict[str, Levels | Covering] = {}
         self._courses: dict[str, Course] = {}
+        self._standing: dict[str, tuple[Levels | Covering, float, float, Orders]] = {}
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
 
     @classmethod
@@ -138,45 +133,67 @@ class Hybrid(Baseline):
         """How events are told apart."""
         return self._models[query.name].event_classes
 
+    def learn(self, views: Sequence[View]) -> None:
+        """Hold what was counted of each query against its flow, whenever a slice of the window has passed."""
+        for view in views if self._adapt else ():
+            name = view.plan.query.name
+            if name in self._courses:
+                self._keep_up(name, view, self._courses[name])
+
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
         if demand <= 0:
-            self._courses = {}
+            self._courses, self._standing = {}, {}
             return [Orders() for _ in views]
         return [self._order(demand, before, view) for view in views]
 
     def _order(self, demand: float, before: float, view: View) -> Orders:
         name = view.plan.query.name
-        course = self._courses.setdefault(name, Course(view.taken, view.taken))
-        if self._adapt:
-            self._keep_up(name, view, course)
-        levels = self._levels_of(name, view)
-        chosen, let = levels.choose(demand), 1 - self._explore
+        course = self._courses.setdefault(name, Course(view.taken))
+        levels, let = self._levels_of(name, view), 1 - self._let_through(name)
+        stands = self._standing.get(name)
+        if stands is not None and stands[:3] == (levels, demand, let) and stands[3].drops is None:
+            return stands[3]
+        chosen = levels.choose(demand)
         orders = Orders(
             binds=let * chosen.binds, births=let * chosen.cells, steady=True, kept=chosen.kept,
-            saved=chosen.saved if chosen.kept >= _ALL else 0.0, counts=self._adapt,
+            saved=chosen.saved if chosen.kept >= _ALL else 0.0,
+            counts=self._share(name, view) if self._adapt else 0.0,
         )  # fmt: skip
-        if chosen.cells.any() and chosen.saved > course.saved:
+        self._standing[name] = levels, demand, let, orders
+        if chosen.cells.any() and chosen.saved > course.saved + _WORTH * (course.saved > 0):
             orders.drops = orders.births
             held = levels.choose(before).kept if before > 0 else 1.0
             orders.left = min(1.0, chosen.kept / max(held, 1e-9))
-        course.note(demand, chosen.saved, view.taken)
+            course.saved = chosen.saved
+        course.demand, course.saved = demand, min(course.saved, chosen.saved)
         return orders
 
     def _keep_up(self, name: str, view: View, course: Course) -> None:
-        """Whenever a slice of the window has passed, hold what was counted in it against the flow."""
+        """Hold what was counted against the flow, if a slice of the window has passed."""
         passed = view.taken - course.since
         if passed * view.slices < view.window:
             return
         course.since = view.taken
         counted, learned = view.flows(), self._learned[name]
-        if view.taken - course.eased < view.window:
-            learned.forget()
-        else:
-            chosen, let = self._levels_of(name, view).choose(course.demand), 1 - self._explore
-            if learned.learn(counted, passed, view.window, let * chosen.binds, let * chosen.cells):
-                del self._levels[name]
-                course.saved = 0.0
+        if view.taken - passed < view.window:  # windows were not full yet
+            return
+        chosen, let = self._levels_of(name, view).choose(course.demand), 1 - self._let_through(name)
+        dropped, share = (let * chosen.binds, let * chosen.cells), self._share(name, view)
+        if learned.learn(counted, passed, view.window, *dropped, share):
+            del self._levels[name]
+            course.saved = 0.0
+
+    def _let_through(self, name: str) -> float:
+        """Which share of what is dropped is let through: more where the stream has just changed.
+
+        Matches of an event and a partial match that are dropped both are seen by the square of it only.
+        """
+        return min(_MORE * self._explore, max(_OPEN, self._explore)) if self._learned[name].alert else self._explore
+
+    def _share(self, name: str, view: View) -> float:
+        """Of which share of the events children are counted."""
+        return min(1.0, view.spare / self._learned[name].flow.per_event)
 
     def _levels_of(self, name: str, view: View) -> Levels | Covering:
         if name not in self._levels:
@@ -211,7 +228,7 @@ class Hybrid(Baseline):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         self._courses = {name: Course(**own) for name, own in state["courses"].items()}
-        self._levels = {}
+        self._levels, self._standing = {}, {}
         for name, own in state["learned"].items():
             self._learned[name].restore(own)
 

@@ -43,7 +43,7 @@ def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices
     own, events = query(text), ds1(events=3_000, seed=3)
     flow = expected(own, events, slices)
     engine = made(own, shedder(own, slices), index="key")
-    controlled(engine).carry_out(Orders(counts=True), 0)
+    controlled(engine).carry_out(Orders(counts=1.0), 0)
     for at in range(0, len(events), size):
         engine.process(events.slice(at, size))
     keys, counts, squares, lost, asked = controlled(engine).shedding.flows()
@@ -62,7 +62,7 @@ def test_of_any_query(case: Case, index: str, slices: int) -> None:
     (record,) = quiet(observe, case.query, batch, index=index).records
     flow = count_flow(Account(record, times_of(case.query, batch), slices, PAPER, {}, {}), {}, {})
     engine = made(case.query, Quiet(slices=slices), index=index)
-    controlled(engine).carry_out(Orders(counts=True), 0)
+    controlled(engine).carry_out(Orders(counts=1.0), 0)
     for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
         engine.process(data)
     keys, counts, _, _, asked = controlled(engine).shedding.flows()
@@ -100,7 +100,7 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
         tables = np.zeros((3, own.shedding.event_stride)), np.zeros((3, own.shedding.stride, 4))
         tables[0][:] = np.array(binds)[:, None]
         tables[1][:2] = np.array(births)[:, None, :]
-        own.carry_out(Orders(binds=tables[0], births=tables[1], counts=True), 0)
+        own.carry_out(Orders(binds=tables[0], births=tables[1], counts=1.0), 0)
         engine.process(events)
         keys, counts, squares, lost, asked = own.shedding.flows()
         assert lost == 0 and asked.reshape(-1).tolist() == flow.asked.tolist()  # those that are withheld, too
@@ -113,6 +113,45 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
     mean, spread = np.mean(sums, axis=0)[there], np.std(sums, axis=0, ddof=1)[there] / np.sqrt(10)
     assert np.sum(sums) == pytest.approx(10 * truth.sum(), rel=0.04)
     assert (np.abs(mean - truth[there]) <= 0.01 * truth[there] + 5 * spread).all()
+
+
+def test_a_share_of_the_events_stands_for_all() -> None:
+    """The mean of thirty seeds, whatever the batches; of an event all children are counted, or none."""
+    events, flow = long()
+    truth = flow.children["made"].to_numpy().sum()
+    totals = []
+    for seed in range(30):
+        counts = []
+        for size in (20_000, 999):
+            engine = made(query(), shedder(query(), 4, seed), index="key")
+            controlled(engine).carry_out(Orders(counts=0.25), 0)
+            for at in range(0, len(events), size):
+                engine.process(events.slice(at, size))
+            keys, own, squares, *_ = controlled(engine).shedding.flows()
+            assert (squares == 4 * own).all() and (own % 4 == 0).all()
+            counts.append(dict(zip(keys.tolist(), own.tolist(), strict=True)))
+        assert counts[0] == counts[1]
+        totals.append(sum(counts[0].values()))
+    assert np.mean(totals) == pytest.approx(truth, rel=0.03) and np.std(totals) > 0
+
+
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize(("first", "then"), [(0.9, 0.5), (0.9, 0.0), (0.2, 0.8), (0.8, 0.8)])
+def test_orders_that_change_are_made_up_for_at_once(first: float, then: float, drops: bool) -> None:
+    """Rows stand for as many as the chances say that they had so far: the mean of twenty seeds, 5 deviations apart."""
+    events, sums = long()[0], []
+    for seed, chances in [(0, (0.0, 0.0)), *((seed, (first, then)) for seed in range(20))]:
+        engine = made(query(), shedder(query(), 4, seed), index="key")
+        own = controlled(engine)
+        for chance, part in zip(chances, (events.slice(0, 5_000), events.slice(5_000, 400)), strict=True):
+            births = np.full((len(own.plan.states), own.shedding.stride, 4), chance)
+            own.carry_out(Orders(births=births, drops=births if drops else None, steady=True, counts=1.0), 0)
+            own.shedding.flows()
+            engine.process(part)
+        sums.append(own.shedding.flows()[1].sum())
+    truth, told = sums[0], sums[1:]
+    assert abs(np.mean(told) - truth) <= 0.01 * truth + 5 * np.std(told, ddof=1) / np.sqrt(20)
+    assert np.mean(told) == pytest.approx(truth, rel=0.25)
 
 
 def test_a_full_table_tells_how_many_it_has_not_counted() -> None:
@@ -136,7 +175,7 @@ def test_a_snapshot_goes_on_counting(cut: int) -> None:
         engine = made(own, shedder(own, 4, 2), index="key")
         states, stride = len(controlled(engine).plan.states), controlled(engine).shedding.stride
         births = np.broadcast_to(np.array([0, 0.2, 0.4, 0.6]), (states, stride, 4)).copy()
-        controlled(engine).carry_out(Orders(births=births, counts=True), 0)
+        controlled(engine).carry_out(Orders(births=births, counts=1.0), 0)
         return engine
 
     whole, live = begun(), begun()
@@ -154,7 +193,7 @@ def test_a_snapshot_goes_on_counting(cut: int) -> None:
 def test_what_is_not_wanted_is_not_counted() -> None:
     own, events = query(), ds1(events=1_000, seed=3)
     engine = made(own, shedder(own, 4), index="key")
-    controlled(engine).carry_out(Orders(counts=True), 0)
+    controlled(engine).carry_out(Orders(counts=1.0), 0)
     controlled(engine).carry_out(Orders(), 0)
     engine.process(events)
     assert not len(controlled(engine).shedding.flows()[0])

@@ -44,7 +44,7 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
         shape = Shape(3, shedding.event_stride, 3, shedding.stride, 4)
         chosen = Levels(flow().steps(PAPER), flow(), shape).choose(demand)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
-    controlled(live).carry_out(Orders(binds=tables[0], births=tables[1], counts=True), 0)
+    controlled(live).carry_out(Orders(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)
     shedding.flows()
     return live, *tables
@@ -119,23 +119,44 @@ def test_when_twice_as_many_come() -> None:
     assert made_ > 1.5 * was
 
 
-def test_forgetting() -> None:
-    """What was counted before is as if it had never been."""
+def test_one_child_that_stands_for_very_many_stops_nothing() -> None:
+    """Of what it tells little is believed, and what the others tell is."""
+    live, binds, cells = engine(0.6)
+    events, adapted, plain = later(ds1(events=8_000, seed=37, c_values=(11, 20))), Adapted(flow()), Adapted(flow())
+    for at in range(0, len(events), STEP):
+        live.process(events.slice(at, STEP))
+        counted = controlled(live).shedding.flows()
+        plain.learn(counted, STEP, WINDOW, binds, cells)
+        keys, counts, squares, *rest = counted
+        if at == 2 * STEP:
+            heavy = np.zeros(len(keys))
+            heavy[np.argmin(counts)] = 100 * counts.sum()
+            counts, squares = counts + heavy, squares + heavy**2
+        adapted.learn((keys, counts, squares, *rest), STEP, WINDOW, binds, cells)
+    assert adapted.changes >= plain.changes > 5
+    assert adapted.drift < plain.drift + 0.1
+
+
+def test_few_events_that_stand_for_many_tell_little() -> None:
+    """Of one event in fifty the children are counted: they differ by much from the flow, and nothing has changed."""
     live, binds, cells = engine()
-    events = ds1(events=8_000, seed=37)
-    one, other = Adapted(flow()), Adapted(flow())
-    events = later(events)
-    live.process(events.slice(0, STEP))
-    counted = controlled(live).shedding.flows()
-    assert not one.learn(counted, STEP, WINDOW, binds, cells)
-    assert one.state()["recent"] != other.state()["recent"]
-    one.forget()
-    assert one.state()["recent"] == other.state()["recent"]
-    live.process(events.slice(STEP, STEP))
-    counted = controlled(live).shedding.flows()
-    for adapted in (one, other):
-        adapted.learn(counted, STEP, WINDOW, binds, cells)
-    assert one.state() == other.state()
+    controlled(live).shedding.count_share(0.02)
+    adapted, events = Adapted(flow()), later(ds1(events=20_000, seed=37))
+    drifts = []
+    for at in range(0, len(events), STEP):
+        live.process(events.slice(at, STEP))
+        assert not adapted.learn(controlled(live).shedding.flows(), STEP, WINDOW, binds, cells, 0.02)
+        drifts.append(adapted.drift)
+    assert max(drifts) > 0.2 and adapted.changes == 0
+
+
+def test_it_is_on_the_alert_after_a_change() -> None:
+    adapted = Adapted(flow())
+    assert not adapted.alert
+    changed = follow(adapted, ds1(events=WINDOW, seed=37, c_values=(11, 20)), *engine(0.6))
+    assert changed and adapted.alert
+    follow(adapted, ds1(events=12 * WINDOW, seed=38, c_values=(11, 20)), *engine(0.6))
+    assert not adapted.alert
 
 
 def test_old_counts_fade() -> None:
