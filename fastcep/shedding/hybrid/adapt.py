@@ -166,8 +166,9 @@ class Adapted:
 
 
 class _Recent:
-    """What was counted lately: old counts fade. ``number``: as how many children it counts that stand for themselves, and
-    of whose events all are counted.
+    """What was counted lately: old counts fade.
+
+    ``number`` is as how many children it counts that stand for themselves, and of whose events all are counted.
     """
 
     def __init__(self) -> None:
