@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import ceil, inf
+from functools import partial
+from math import ceil
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.episodes import Episodes
 from fastcep.engine.overload.latency import LatencyMonitor
+from fastcep.engine.overload.pace import MOST_EVENTS, Pace
 from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.query import ast
@@ -38,31 +40,12 @@ __all__ = ["Control"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
-_BY_WINDOW = 8
-_LEAST, _MOST = 32, 1 << 15
-
 #: So many demands are remembered; a window seldom has more decisions.
 _PAST = 64
 
 #: Latencies are smoothed over so many events (hybrid: 1,000 measurements), or all since the last decision, if these are
 #: more, and are remembered.
 _SMOOTHED, _REMEMBER = 1000, 1 << 13
-
-#: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
-#: so many times what one costs.
-_OVERHEAD = 0.02
-_OF_BOUND = 0.1
-_NEAREST = 4
-
-#: Share of the time that shedders may learn, and count children for that; and what it takes to count one (ns). On the
-#: virtual clock both cost nothing.
-_LEARNING, _COUNTING = 0.005, 0.0075
-_COUNT = 12.0
-
-#: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
-_OF_ROOM = 0.25
-_REMEMBERED = 0.9
 
 
 class Control:
@@ -113,19 +96,12 @@ class Control:
         self.memory: Callable[[], tuple[int, int]] | None = None
         self.queries: list[Controlled] = []
         self._prices = table.picoseconds()
-        self._costs = np.zeros(_MOST, np.int64)
+        self._costs = np.zeros(MOST_EVENTS, np.int64)
         self._arrivals: Ints | None = None
-        self._step = _LEAST if shedder is not None else _MOST
-        self._since, self._spent = 0, 0.0
-        self._first_time: int | None = None
-        self._first_arrival: int | None = None
         self._decisions = 0
         self._past: deque[float] = deque(maxlen=_PAST)
-        self._overhead, self._last_cost = 0.0, 0.0
-        self._held, self._growth = 0, 0.0
-        self._decision_ns = table.decision if isinstance(clock, VirtualClock) else 0.0
-        self._busy, self._ended = 0.0, 0
-        self._learned, self._learning = 0, 0
+        often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
+        self._pace = Pace(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._began = 0
 
     # ----------------------------------------------------------------- queries
@@ -186,7 +162,7 @@ class Control:
 
     def stretch(self, rest: int) -> int:
         """How many of the ``rest`` events of a batch are to be matched until `taken` is called."""
-        number = max(1, min(rest, self._step - self._since, _MOST))
+        number = max(1, min(rest, self._pace.step - self._pace.since, MOST_EVENTS))
         self._costs[:number] = 0
         self._began = self.clock.now()
         return number
@@ -204,24 +180,18 @@ class Control:
         else:
             now = self.clock.now()
             spent = float(now - self._began)
-            if arrivals is not None:  # since the last stretch, the engine has waited for the first event at most
-                self._busy += now - max(self._ended, int(arrivals[0]))
-            self._ended = now
+            if arrivals is not None:
+                self._pace.occupy(now, int(arrivals[0]))
             waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
                 self._tell(processing, processing if arrivals is None else (now - arrivals).astype(np.float64))
             began = perf_counter_ns()
             self.monitor.record_stretch(spent / number, number, now, arrivals)
-        if self._first_time is None:
-            self._first_time = int(times[first])
-        if arrivals is not None and self._first_arrival is None:
-            self._first_arrival = int(arrivals[0])
-        self._since += number
+        self._pace.add(number, spent, int(times[first]), None if arrivals is None else int(arrivals[0]))
         for query in self.queries:
             query.given += number
-        self._spent += spent
-        if self._since >= self._step:
+        if self._pace.since >= self._pace.step:
             self._decide(int(times[last - 1]), last, waited, began)
 
     def _tell(self, processing: Floats, event: Floats) -> None:
@@ -236,17 +206,10 @@ class Control:
             dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
             demand, looked_at, learned = self.demand, 0, 0
             if demand > 0 or before > 0:
-                spare = self._spare()
-                views = [
-                    View(
-                        query.plan, query.shedding, self.shedder.slices, query.events / self._step, query.events,
-                        query.given, spare,
-                    )
-                    for query in self.queries
-                ]
+                views = [self._view(query) for query in self.queries]
                 orders: Sequence[Orders] = [Orders() for _ in views]
                 if demand > 0:
-                    learned = self._learn(views)
+                    learned = self._pace.learn(partial(self.shedder.learn, views))
                     orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
                 for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
@@ -256,29 +219,19 @@ class Control:
         self._decisions += 1
         self._plan_next(time)
 
-    def _spare(self) -> float:
-        """How many children may be counted per event, in the share of the time that there is for it."""
-        if isinstance(self.clock, VirtualClock):
-            return inf
-        return _COUNTING * self._spent / self._since / _COUNT
-
-    def _learn(self, views: Sequence[View]) -> int:
-        """Let the shedder learn, if that takes no more than its share of the time; returns the nanoseconds it took."""
+    def _view(self, query: Controlled) -> View:
         assert self.shedder is not None
-        began = perf_counter_ns()
-        if not isinstance(self.clock, VirtualClock) and began - self._learned < self._learning / _LEARNING:
-            return 0
-        self.shedder.learn(views)
-        self._learned = perf_counter_ns()
-        self._learning = self._learned - began
-        return self._learning
+        by_window = query.events / self._pace.step
+        return View(
+            query.plan, query.shedding, self.shedder.slices, by_window, query.events, query.given, self._pace.spare()
+        )
 
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:
         """Set the demand, by the detector that demands most; returns why, and whether it is an amount to drop now."""
         load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
         saved = sum(query.weight * query.orders.saved for query in self.queries) / max(self._weights(), 1e-9)
         for detector, controller in self._judges:
-            load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._since))
+            load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._pace.since))
             reading = detector.read(load)
             if controller.update(reading, saved, self._by_window()) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
@@ -290,17 +243,17 @@ class Control:
 
     def _by_window(self) -> float:
         """How many decisions are made in a window, of the longest one."""
-        return max((query.events for query in self.queries), default=0.0) / self._step
+        return max((query.events for query in self.queries), default=0.0) / self._pace.step
 
     def _load(self, place: int, waited: float) -> Load:
         now = self.clock.now()
         load = Load(
             bound=float(self.bound or 0),
-            recent=self._spent / self._since,
-            busy=(self._busy or self._spent + self._last_cost) / self._since,
+            recent=self._pace.spent / self._pace.since,
+            busy=self._pace.busy,
             waited=waited,
             partial_matches=sum(query.matcher.live for query in self.queries),
-            events=self._since,
+            events=self._pace.since,
             shedding=self.demand > 0,
         )
         if self.memory is not None:
@@ -308,8 +261,8 @@ class Control:
         if self._arrivals is not None:
             inside = int(np.searchsorted(self._arrivals, now, side="right")) - place
             load.queue = max(0, inside) + (self.waiting(now) if self.waiting is not None else 0)
-            passed = int(self._arrivals[place - 1]) - (self._first_arrival or 0)
-            load.arrivals = self._since / passed if passed > 0 else 0.0
+            passed = int(self._arrivals[place - 1]) - (self._pace.first_arrival or 0)
+            load.arrivals = self._pace.since / passed if passed > 0 else 0.0
         return load
 
     def _note(self, sheds: bool, why: str, before: tuple[int, int]) -> None:
@@ -344,11 +297,8 @@ class Control:
             self.clock.spend(picoseconds)
             cost = picoseconds / 1000
         else:
-            own = elapsed - learned
-            self._decision_ns += (own - self._decision_ns) / 8 if self._decision_ns else own
             cost = float(elapsed)
-        self._overhead += cost
-        self._last_cost = cost
+        self._pace.charge(cost, learned)
         if worked:
             live = sum(query.matcher.live for query in self.queries)
             for detector, _ in self._judges:
@@ -356,48 +306,21 @@ class Control:
 
     def _plan_next(self, time: int) -> None:
         """Choose after how many events the next decision is due."""
-        if self.shedder is None:
-            self._since, self._spent, self._busy = 0, 0.0, 0.0
-            return
-        passed = time - (self._first_time if self._first_time is not None else time)
-        for query in self.queries:
-            query.events = query.window_events(self._since, passed)
-        events = min((query.events for query in self.queries), default=0.0) / _BY_WINDOW
-        if self._spent > 0:
-            events = max(events, self._least_time() / (self._spent / self._since))
-        if self.memory is not None:
-            events = min(events, self._until_full(*self.memory()) * _OF_ROOM)
-        self._step = int(min(max(events, _LEAST), _MOST))
-        self._since, self._spent, self._busy, self._first_time, self._first_arrival = 0, 0.0, 0.0, None, None
+        passed = time - (self._pace.first_time if self._pace.first_time is not None else time)
+        for query in self.queries if self.shedder is not None else ():
+            query.events = query.window_events(self._pace.since, passed)
+        self._pace.begin(min((query.events for query in self.queries), default=0.0), self.memory)
 
     def _swept(self, held: int, limit: int) -> tuple[int, int]:
         """Give back what dropped and dead partial matches hold, if that may matter; the bytes held, and the limit."""
         assert self.memory is not None
-        if held <= limit // 2 or (self.demand == 0 and held < self._held + limit // 64):
+        if held <= limit // 2 or (self.demand == 0 and held < self._pace.held + limit // 64):
             return held, limit
         for query in self.queries:
             own = query.matcher.limit
             query.matcher.set_limit(0)  # who holds more sweeps
             query.matcher.set_limit(own)
         return self.memory()
-
-    def _until_full(self, held: int, limit: int) -> float:
-        """How many events there is memory for, by how fast it has been filled.
-
-        It grows in leaps, as arrays double; so a time without growth is remembered as a little less, and no more.
-        """
-        self._growth = max((held - self._held) / self._since, self._growth * _REMEMBERED)
-        self._held = held
-        return max(limit - held, 0) / self._growth if self._growth > 0 else float(_MOST)
-
-    def _least_time(self) -> float:
-        """The least time between two decisions, ns: they cost little of it, unless the bound asks for more of them."""
-        cost = self._decision_ns
-        if self.shedder is not None and self.shedder.often:
-            return cost * _NEAREST
-        if self._arrivals is None:  # nothing waits, so that it does not matter when the bound is held again
-            return cost / _OVERHEAD
-        return min(cost / _OVERHEAD, max(cost * _NEAREST, (self.bound or 0.0) * _OF_BOUND))
 
     # ------------------------------------------------------------------- views
 
@@ -418,7 +341,7 @@ class Control:
             **self.episodes.metrics(),
             "demand": self.demand,
             "decisions": self._decisions,
-            "overhead": self._overhead,
+            "overhead": self._pace.overhead,
             "dropped_events": events,
             "dropped_in_windows": sum(query.shedding.totals[1] for query in self.queries),
             "dropped_partial_matches": partial_matches,
@@ -449,8 +372,8 @@ class Control:
             "controllers": [controller.state() for _, controller in self._judges],
             "demand": self.demand,
             "episodes": self.episodes.state(),
-            "numbers": [self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-                        self._overhead, self._last_cost, self._held, self._growth],
+            "pace": self._pace.state(),
+            "decisions": self._decisions,
             "past": list(self._past),
             "queries": [query.state() for query in self.queries],
         }  # fmt: skip
@@ -471,7 +394,7 @@ class Control:
             self.clock.restore(state["clock"])
         self.monitor.restore(state["monitor"])
         self.episodes.resume(state["episodes"])
-        (self._step, self._since, self._spent, self._first_time, self._first_arrival, self._decisions,
-         self._overhead, self._last_cost, self._held, self._growth) = state["numbers"]  # fmt: skip
+        self._pace.resume(state["pace"])
+        self._decisions = state["decisions"]
         for query, own in zip(self.queries, state["queries"], strict=True):
             query.restore(own)

@@ -94,7 +94,7 @@ def test_decisions_are_an_eighth_of_a_window_apart(
     stream: pa.Table, events: int, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if apart == 4096:  # the most that may lie between two
-        monkeypatch.setattr("fastcep.engine.overload.control._MOST", apart)
+        monkeypatch.setattr("fastcep.engine.overload.pace.MOST_EVENTS", apart)
     live = engine(query(f"PATTERN {SAME} AND a.V + b.V = c.V WITHIN {events} EVENTS"), RandomMatches())
     for block in stream.to_batches(max_chunksize=333):
         live.process(block)

@@ -1,0 +1,109 @@
+"""How often decisions are made, and how much of the time they, and learning, may take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fastcep.engine.overload import pace as module
+from fastcep.engine.overload.pace import MOST_EVENTS, Pace
+
+
+def begun(pace: Pace, window: float, spent: float = 0.0, arrival: int | None = None, number: int = 100) -> int:
+    """After how many events a decision is due, if the events since the last one took so long."""
+    pace.add(number, spent, 0, arrival)
+    pace.begin(window, None)
+    return pace.step
+
+
+@pytest.mark.parametrize(("window", "step"), [(0, 32), (255, 32), (8_000, 1_000), (1e9, MOST_EVENTS)])
+def test_eight_times_a_window(window: float, step: int) -> None:
+    assert begun(Pace(True, False, 0.0, 0.0), window) == step
+
+
+def test_where_nothing_is_decided_it_never_is() -> None:
+    pace = Pace(False, False, 0.0, 30_000.0)
+    assert pace.step == MOST_EVENTS == begun(pace, 800, 100_000)
+    assert (pace.since, pace.spent, pace.first_time) == (0, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("often", "bound", "arrival", "events"),
+    [
+        (False, 0.0, None, 1_500),  # 2 % of the time: 1.5 ms of 1 us each
+        (True, 0.0, None, 120),
+        (False, 5e6, 7, 500),  # a tenth of the bound
+        (False, 1e5, 7, 120),  # but not more than a fourth of the time
+        (False, 1e9, 7, 1_500),
+    ],
+)  # fmt: skip
+def test_they_cost_little_unless_the_bound_wants_more(
+    often: bool, bound: float, arrival: int | None, events: int
+) -> None:
+    assert begun(Pace(True, often, bound, 30_000.0), 800, 100 * 1_000.0, arrival) == events
+
+
+def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
+    pace = Pace(True, False, 0.0, None)
+    assert begun(pace, 800, 100_000) == 100
+    pace.charge(50_000.0, learned=20_000.0)
+    assert begun(pace, 800, 100_000) == 1_500
+    for _ in range(99):
+        pace.charge(10_000.0)
+    assert 500 <= begun(pace, 800, 100_000) < 502
+    assert (pace.overhead, pace.last_cost) == (1_040_000.0, 10_000.0)
+
+
+def test_busy_is_all_but_waiting() -> None:
+    pace = Pace(True, False, 0.0, None)
+    pace.add(10, 500.0, 0, 1_000)
+    assert pace.busy == 50
+    pace.occupy(2_000, 1_000)  # it arrived when nothing was done
+    assert pace.busy == 100
+    pace.add(10, 500.0, 0, 1_500)
+    pace.occupy(3_000, 1_500)  # it had arrived before the last stretch was done
+    assert pace.busy == 100
+    pace.add(20, 500.0, 0, 5_000)
+    pace.occupy(7_000, 5_000)
+    assert pace.busy == 100
+
+
+def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, learned = 10**9, 0
+    monkeypatch.setattr(module, "perf_counter_ns", lambda: now)
+
+    def learns() -> None:
+        nonlocal now, learned
+        now, learned = now + 1_000_000, learned + 1
+
+    wall, virtual = Pace(True, False, 0.0, None), Pace(True, False, 0.0, 0.0)
+    taken = []
+    for _ in range(1_000):
+        taken.append(wall.learn(learns))
+        now += 1_000_000
+    assert learned == 5 and sum(taken) == 5_000_000
+    assert [virtual.learn(learns) for _ in range(10)] == [1_000_000] * 10
+
+
+def test_counting_takes_its_share_of_the_time() -> None:
+    wall, virtual = Pace(True, False, 0.0, None), Pace(True, False, 0.0, 0.0)
+    for pace in (wall, virtual):
+        pace.add(100, 160_000.0, 0, None)
+    assert wall.spare() == pytest.approx(0.0075 * 1_600 / 12)
+    assert virtual.spare() == float("inf")
+
+
+def test_memory_that_runs_out_is_looked_at_in_time() -> None:
+    pace = Pace(True, False, 0.0, 0.0)
+    pace.add(1_000, 0.0, 0, None)
+    pace.begin(80_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
+    assert pace.step == 500 and pace.held == 1_000_000
+
+
+def test_it_goes_on_from_a_snapshot() -> None:
+    pace, other = Pace(True, False, 0.0, 30.0), Pace(True, False, 0.0, 30.0)
+    pace.add(100, 500.0, 3, 4)
+    pace.charge(7.0)
+    other.resume(json.loads(json.dumps(pace.state())))
+    assert other.state() == pace.state() and other.busy == pace.busy
