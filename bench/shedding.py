@@ -23,6 +23,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import QUERIES, RESULTS, SCHEMA, events, store
+from fastcep.datasets import ds1
 from fastcep.engine.overload.sources import ds1_blocks
 from fastcep.shedding import Classes, FixedClasses, QueueLength, by_name
 
@@ -203,7 +204,10 @@ class Calm:
 
 
 def wall(table: pa.Table) -> dict[str, Any]:
-    """Q1 with 64 ms at 120, 150 and 200 % for real, for 10 s each: a thread generates, the other one matches."""
+    """Q1 with 64 ms at 120, 150 and 200 % for real, for 10 s each: a thread generates, the other one matches.
+
+    Hybrid has a model of other events of DS1.
+    """
     query = fc.parse(QUERIES["Q1"].replace("8ms", "64ms"), SCHEMA, name="q1")
     options: dict[str, Any] = {"index": "key", "latency_bound": "100ms"}
     rows = []
@@ -211,10 +215,16 @@ def wall(table: pa.Table) -> dict[str, Any]:
         lambda: fc.Engine(query, index="key", latency_bound="1h"),
         table.slice(0, 200_000).to_batches(max_chunksize=BLOCK), "wall",
     )
-    for name in BASELINES:
+    model = fc.fit(query, ds1(events=150_000, seed=77), index="key")
+    truth: dict[float, int] = {}
+    for name in (*BASELINES, "hybrid"):
+        more = {"model": model} if name == "hybrid" else {}
         for share in (1.2, 1.5, 2.0):
-            engine = fc.Engine(query, shedder=by_name(name, seed=SEED), detector=QueueLength(f=0.7), **options)
+            engine = fc.Engine(query, shedder=by_name(name, seed=SEED, **more), detector=QueueLength(f=0.7), **options)
             events = int(share * maximum * 10)
+            if share not in truth:
+                plain = fc.Engine(query)
+                truth[share] = sum(len(plain.process(block)) for block in ds1_blocks(events, seed=7))
             run = fc.replay(
                 engine, ds1_blocks(events, seed=7), share * maximum, maximum=maximum, skip=0.1, capacity=1 << 21
             )
@@ -223,6 +233,7 @@ def wall(table: pa.Table) -> dict[str, Any]:
                 "shedder": name, "rate": share, "seconds": run.seconds, "events": run.events,
                 "within": 1 - run.share_over_bound, "longest_ms": run.longest_event / 1e6,
                 "mean_ms": run.mean_event / 1e6, "longest_queue": run.longest_queue,
+                "recall": run.matches / truth[share],
                 "estimated_recall": told["estimated_recall"], "overhead": told["overhead"] / 1e9 / run.seconds,
                 "stalls": run.stalls.count, "stalled_ms": run.stalls.total / 1e6, "stalled_events": run.stalls.events,
             })  # fmt: skip

@@ -76,11 +76,13 @@ def page(results: dict[str, Any]) -> str:
         ),
         f"**For real** (wall clock, window of 64 ms, {parts['wall']['maximum'] / 1e6:.2f} M events/s at most, bound "
         "100 ms, `QueueLength(f=0.7)`, 10 s a run, events made by a second thread): share of the events within the "
-        "bound behind the first 10 %, the longest event latency in ms, the share of the time that shedding took, how "
-        "often the thread that replays stalled.\n",
+        "bound behind the first 10 %, the longest event latency in ms, the share of the time that shedding took, "
+        "recall and, in brackets, its estimate, how often the thread that replays stalled. Hybrid has a model of "
+        "150,000 other events.\n",
         by_shedder(
             parts["wall"]["rows"], "rate",
-            lambda row: f"{row['within']:.3%}, {row['longest_ms']:.0f}, {row['overhead']:.1%}, {row['stalls']}",
+            lambda row: f"{row['within']:.3%}, {row['longest_ms']:.0f}, {row['overhead']:.1%}, "
+            f"{row['recall']:.3f} ({row['estimated_recall']:.3f}), {row['stalls']}",
         ),
         f"{kept(parts['wall']['rows'])} PM-BL drops only at decisions; with a window of 16 ms, which passes in 0.7 ms "
         "here, there are two or three of them, and it holds nothing back.\n",

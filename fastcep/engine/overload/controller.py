@@ -6,7 +6,9 @@ work that is saved, is 1 - exp(-u). So a step of u changes the work by the same 
 Without a queue the latency follows the demand, a window later at most: an integral term alone finds the pressure at
 which the latency is at its set point, and its average over time stays there. With a queue the length integrates what
 arrives beyond what is done. Then the integral term makes both equal (`Reading.utilisation` = 1), and a proportional one
-holds the length where the detector wants it. A detector that knows how much to save (`Reading.amount`) is believed.
+makes it shorter where it is too long. Where it is short it does nothing: less demand shows in the work
+when partial matches have been born again, a window later, and by then the queue would be long, and so on. A
+detector that knows how much to save (`Reading.amount`) is believed.
 
 The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks
 at latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was
@@ -27,7 +29,7 @@ __all__ = ["Controller"]
 _INTEGRAL = 0.06
 _EIGHTHS, _LARGEST = 8.0, 0.7
 
-#: Pressure per excess of a queue's length.
+#: Pressure per excess of a queue's length, where it is too long.
 _PROPORTIONAL = 0.7
 
 #: Share of that excess that is added to the pressure, so that a long queue gets shorter again.
@@ -79,7 +81,7 @@ class Controller:
         return self._integral
 
     def _of_queue(self, excess: float, utilisation: float) -> float:
-        """Nothing is dropped while the queue is short; when it gets long, at once as much as arrives too much."""
+        """Nothing is dropped before the queue is long; then at once as much as arrives too much."""
         if excess > 0 and self.demand == 0 and utilisation > 1:
             self._integral = min(max(self._integral, log(utilisation)), _LIMIT)
         elif excess > 0 or utilisation < 1:

@@ -1,0 +1,74 @@
+"""The controller on simple plants: a queue in front of work that follows the demand a window later."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from fastcep.engine.overload.controller import Controller
+from fastcep.engine.overload.protocols import Reading
+
+LIMIT, LONGEST = 80.0, 100.0
+
+
+class Plant:
+    """A queue, in milliseconds of work; of what is demanded it is free of a part at once, of the rest a window later.
+
+    A decision is made every 5 ms, eight of them are a window.
+    """
+
+    def __init__(self, at_once: float = 0.5) -> None:
+        self.controller, self.queue, self.at_once = Controller(), 0.0, at_once
+        self.demands = deque([0.0] * 8, maxlen=8)
+        self.told: list[tuple[float, float]] = []
+
+    def run(self, load: float, decisions: int) -> list[tuple[float, float]]:
+        """The queue and the demand, decision by decision."""
+        self.told = []
+        for _ in range(decisions):
+            demand = self.controller.demand
+            self.demands.append(demand)
+            lasting = max(self.demands) if demand >= max(self.demands) else sum(self.demands) / 8
+            saved = self.at_once * demand + (1 - self.at_once) * lasting
+            utilisation = load * (1 - saved)
+            self.queue = max(0.0, self.queue + 5 * (utilisation - 1))
+            self.controller.update(Reading((self.queue - LIMIT) / (LONGEST - LIMIT), utilisation))
+            self.told.append((self.queue, self.controller.demand))
+        return self.told
+
+
+@pytest.mark.parametrize("load", [1.1, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("at_once", [0.0, 0.5, 1.0])
+def test_a_queue_is_held_without_going_to_and_fro(load: float, at_once: float) -> None:
+    plant = Plant(at_once)
+    plant.run(load, 1_000)
+    told = plant.run(load, 400)
+    assert max(queue for queue, _ in told) < LONGEST
+    demands = [demand for _, demand in told]
+    assert min(demands) > 0.8 * (1 - 1 / load) and max(demands) < 1 - 0.6 / load
+
+
+@pytest.mark.parametrize("load", [1.2, 2.0])
+def test_when_less_arrives_nothing_is_demanded_soon(load: float) -> None:
+    plant = Plant()
+    plant.run(load, 400)
+    assert plant.controller.demand > 0
+    assert plant.run(0.5, 32)[-1][1] == 0.0
+
+
+def test_a_queue_that_is_not_long_is_left_alone() -> None:
+    plant = Plant()
+    assert {demand for _, demand in plant.run(2.0, 15)} == {0.0}
+    assert plant.run(2.0, 5)[-1][1] >= 0.5
+
+
+def test_what_was_dropped_for_nothing_does_not_take_the_demand_back() -> None:
+    controller = Controller()
+    assert controller.update(Reading(0.1, 1.5)) > 0.3
+    for _ in range(100):  # four tenths are saved, a third is asked for
+        controller.update(Reading(-1.0, 0.9), saved=0.4)
+    assert controller.demand > 0.2
+    for _ in range(100):
+        controller.update(Reading(-1.0, 0.9))
+    assert controller.demand == 0
