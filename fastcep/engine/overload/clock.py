@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic_ns
 from typing import Any
 
@@ -26,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class WallClock:
-    """Real time.
+    """Real time, but while it stands still.
 
     Parameters
     ----------
@@ -36,10 +37,22 @@ class WallClock:
 
     def __init__(self, source: Callable[[], int] = monotonic_ns) -> None:
         self._source = source
+        self._stands: tuple[int | None, int] = None, 0  # since when, and for how long before; one for other threads
 
     def now(self) -> int:
         """Nanoseconds since some moment."""
-        return self._source()
+        since, before = self._stands
+        return (self._source() if since is None else since) - before
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Let no time pass, for what a measurement does that is not to be measured."""
+        since, before = self._source(), self._stands[1]
+        self._stands = since, before
+        try:
+            yield
+        finally:
+            self._stands = None, before + self._source() - since
 
 
 class VirtualClock:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.overload.ahead import Ahead
-from fastcep.engine.overload.clock import VirtualClock
+from fastcep.engine.overload.clock import VirtualClock, WallClock
 from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.queue import InputQueue, control_of
 from fastcep.engine.overload.rate import Arrived, Rate
@@ -185,7 +185,7 @@ def replay(
     maximum
         What `maximum_rate` gave, for reports.
     collect
-        Is given all matches, call by call.
+        Is given all matches, call by call. On the wall clock no time passes meanwhile.
     capacity, stretch
         Of the input queue, on the wall clock: how many events are generated ahead. More than may wait within the bound:
         events that wait beyond it are counted, but are put late.
@@ -205,7 +205,8 @@ def replay(
     wanted = rate if isinstance(rate, Rate) else Rate.constant(rate)
     virtual = isinstance(control.clock, VirtualClock)
     blocks = Ahead(source, events, _AHEAD if virtual else 1)
-    tally = Tally(_skipped(skip, blocks.total), control.bound, collect)
+    clock = control.clock if isinstance(control.clock, WallClock) else None
+    tally = Tally(_skipped(skip, blocks.total), control.bound, collect, clock)
     episodes, fired = control.episodes.count, control.episodes.active
     with _listening(control, tally):
         if virtual:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.clock import exact_sum
+from fastcep.engine.overload.clock import WallClock, exact_sum
 
 if TYPE_CHECKING:
     from fastcep.engine.matches import Matches
@@ -32,6 +33,8 @@ class Tally:
         Latency bound in ns; None for none.
     collect
         Is given all matches.
+    clock
+        Stands still meanwhile, and while latencies are counted.
 
     Attributes
     ----------
@@ -43,11 +46,14 @@ class Tally:
         Is told the number of the first event, and the event latencies, of all events.
     """
 
-    def __init__(self, skip: int, bound: float | None, collect: Callable[[Matches], None] | None) -> None:
+    def __init__(
+        self, skip: int, bound: float | None, collect: Callable[[Matches], None] | None, clock: WallClock | None = None
+    ) -> None:
         self.events = self.matches = 0
         self.late: deque[tuple[int, int]] = deque()
         self.watch: Callable[[int, Floats], None] | None = None
         self._skip, self._bound, self._collect = skip, bound, collect
+        self._apart: Callable[[], AbstractContextManager[None]] = nullcontext if clock is None else clock.standing
         self._counted = self._over = self._processing = self._event = 0
         self._longest = [0.0, 0.0]
 
@@ -55,10 +61,15 @@ class Tally:
         """Count matches, and hand them on."""
         self.matches += len(found)
         if self._collect is not None:
-            self._collect(found)
+            with self._apart():
+                self._collect(found)
 
     def __call__(self, processing: Floats, event: Floats) -> None:
         """Take the latencies of the next events, in ns."""
+        with self._apart():
+            self._count(processing, event)
+
+    def _count(self, processing: Floats, event: Floats) -> None:
         first, last = self.events, self.events + len(event)
         self.events = last
         if self.watch is not None:

@@ -146,3 +146,20 @@ def test_wall_clock() -> None:
     assert (clock.now(), clock.now()) == (5, 7)
     real = WallClock()
     assert 0 < real.now() <= real.now()
+
+
+def test_a_wall_clock_stands_still() -> None:
+    now = 100
+    clock = WallClock(lambda: now)
+    assert clock.now() == 100
+    with clock.standing():
+        now = 250
+        assert clock.now() == 100
+    assert clock.now() == 100
+    now = 300
+    assert clock.now() == 150
+    with pytest.raises(ZeroDivisionError), clock.standing():
+        now = 1_000
+        raise ZeroDivisionError
+    now = 1_001
+    assert clock.now() == 151
