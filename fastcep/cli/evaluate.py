@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
-from fastcep.cli.whole import read_whole
-from fastcep.errors import OrderError, ValidationError
+from fastcep.cli.whole import in_order, read_whole
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from fastcep.engine.runner import Runner
 
 __all__ = ["EvaluationOptions", "evaluate"]
-
-_CHUNK = 65_536
 
 #: Columns of standard output where that is no terminal: a table takes what it needs.
 _WIDE = 200
@@ -107,7 +104,7 @@ def evaluate(
     schema, queries = load(file, name)
     events = read_whole(inputs, sources, schema, "an evaluation")
     history = read_whole(inputs, options.history, schema, "a fit") if options.history else None
-    with _progress() as progress, _runner(jobs, functions) as runner, _by_options():
+    with _progress() as progress, _runner(jobs, functions) as runner, in_order():
         report = carry_out(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
@@ -124,15 +121,6 @@ def evaluate(
         report.to_html(page)
     _show(report, json)
     return _tell(report)
-
-
-@contextmanager
-def _by_options() -> Iterator[None]:
-    """Tell of events out of order what helps here."""
-    try:
-        yield
-    except OrderError as error:
-        raise ValidationError(f"{error.what}; sort the input with --sort") from None
 
 
 def _listed(text: str | None) -> list[str] | None:

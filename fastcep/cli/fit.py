@@ -14,8 +14,8 @@ from rich.table import Table
 
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
-from fastcep.cli.whole import read_whole
-from fastcep.errors import OrderError, ValidationError
+from fastcep.cli.whole import in_order, read_whole
+from fastcep.errors import ValidationError
 from fastcep.shedding.fit import fit as carry_out
 from fastcep.shedding.model import Model
 
@@ -80,10 +80,8 @@ def fit(
     arguments = options.arguments()
     events = read_whole(inputs or InputOptions(), sources, schema, "a fit")
     began = time.perf_counter()
-    try:
+    with in_order():
         models = [carry_out(query, events, **arguments) for query in queries]
-    except OrderError as error:
-        raise ValidationError(f"{error.what}; sort the input with --sort") from None
     seconds = time.perf_counter() - began
     folders = [output if len(models) == 1 else output / model.query.name for model in models]
     if len(models) > 1:
