@@ -14,6 +14,7 @@ from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
 from fastcep.cli.whole import in_order, read_whole
+from fastcep.engine.overload.costs import NAMES
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
@@ -97,8 +98,8 @@ def evaluate(
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
-    read = {"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}
-    check_not_read(read, targets)
+    costs = None if options.cost_table in NAMES else Path(options.cost_table)
+    check_not_read({"the query file": file, "--functions": functions, "--cost-table": costs}, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
@@ -109,10 +110,9 @@ def evaluate(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
             demands=_listed(options.demands), statistic=options.statistic, latency_bound=options.latency_bound,
-            seeds=options.seeds, clock=options.clock,
-            cost_table=options.cost_table if options.cost_table in ("measured", "paper") else Path(options.cost_table),
-            index=options.index, detector=_listed(options.detector), history=history, model=options.model,
-            skip=options.skip, repeats=options.repeats, runner=runner, progress=progress,
+            seeds=options.seeds, clock=options.clock, cost_table=options.cost_table, index=options.index,
+            detector=_listed(options.detector), history=history, model=options.model, skip=options.skip,
+            repeats=options.repeats, runner=runner, progress=progress,
             source=", ".join("standard input" if source == "-" else Path(source).name for source in sources),
         )  # fmt: skip
     if output is not None:

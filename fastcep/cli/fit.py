@@ -35,10 +35,9 @@ class FitOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those of `fastcep.fit`."""
-        known = self.cost_table in ("measured", "paper")
         return {
             "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
-            "cost_table": self.cost_table if known else Path(self.cost_table), "seed": self.seed,
+            "cost_table": self.cost_table, "seed": self.seed,
         }  # fmt: skip
 
 

@@ -68,6 +68,13 @@ def test_what_is_read_is_not_written_over(folder: Path) -> None:
     assert (folder / "q.cep").read_text() == QUERIES
 
 
+def test_a_report_may_have_the_name_of_a_cost_table_of_the_package(folder: Path) -> None:
+    more = ["--shedders", "ri", "--bounds", "60%", "--json"]
+    assert start(*PAPER, *more, "--output", "paper").exit_code == 0
+    result = start(*PAPER, *more, "--cost-table", "./paper", "--output", "paper")
+    assert result.exit_code == 2 and "--output cannot go to 'paper', which is --cost-table" in result.stderr
+
+
 def test_the_report_as_a_file_and_from_standard_input(folder: Path) -> None:
     more = [*PAPER, "--shedders", "ri", "--rates", "150%,100000000", "--latency-bound", "10us", "--json"]
     result = start(*more, "--output", "r.json")

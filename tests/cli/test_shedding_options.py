@@ -292,6 +292,7 @@ NEW = (
             ["--cost-table", "none.json"],
             '--cost-table \'none.json\': there is no such file; expected "measured", "paper" or a file\n',
         ),
+        (["--cost-table", "./paper"], "--cost-table './paper': there is no such file; expected"),
         (["--cost-table", "q.cep"], "--cost-table 'q.cep': expected JSON, as `fastcep calibrate --output` writes it"),
         (["--index", "ful"], "--index='ful': expected one of 'full', 'key', 'off'"),
         (["--on-memory-limit", "drop"], "--on-memory-limit='drop': expected 'raise' or 'shed'"),
