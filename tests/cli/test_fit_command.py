@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,18 +148,71 @@ def test_what_cannot_be_run(more: list[str], message: str) -> None:
         (["--slices", "65"], "slices=65; expected at most 64"),
         (["--kind", "hybird"], "hybird"),
         (["--query", "q3"], "has no query 'q3'; it has q1, q2"),
-        (["--output", "h.csv"], "'h.csv' is a file|is a file; a model is a folder"),
         (["--cost-table", "x"], "there is no such file"),
     ],
 )
 def test_what_cannot_be_fitted(more: list[str], message: str) -> None:
-    import re
-
     output = [] if "--output" in more else ["--output", "n"]
     query = [] if "--query" in more else Q1
     result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *more)
     assert result.exit_code == 2 and re.search(message, result.stderr.replace("\n", " ")), result.stderr
     assert not Path("n").exists()
+
+
+Q3 = "QUERY {0} PATTERN SEQ(A a, B b) WITHIN 1ms\n"
+
+
+def fill() -> None:
+    """What cannot be written over: a file, a folder with something else, one with it in the place of a query."""
+    Path("file").write_text("")
+    for name in ("strange", "all/q2"):
+        Path(name).mkdir(parents=True)
+        Path(name, "notes.txt").write_text("mine")
+    Path("other.cep").write_text(QUERIES + Q3.format('"../q3"'))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([*Q1, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
+        ([*Q1, "--output", "strange"], "--output: 'strange' is there, and no model that could be replaced; give"),
+        ([*Q1, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; make it first"),
+        ([*Q1, "--output", "file/m"], "--output: cannot write 'file/m': '.*file' is no folder"),
+        (["--output", "file"], "--output: cannot write 'file/q1': '.*file' is no folder"),
+        (["--output", "file/all"], "--output: cannot write 'file/all/q1': '.*file' is no folder"),
+        (["--output", "all"], "--output: 'all/q2' is there, and no model that could be replaced; give another name"),
+        (["--output", "x" * 300], "--output: cannot write 'x*/q1': File name too long; "),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_events_are_read(more: list[str], message: str) -> None:
+    fill()
+    before = sorted(Path().rglob("*"))
+    result = start("fit", "--input", "none.csv", *PAPER, *more)
+    assert result.exit_code == 2 and re.search(message, result.stderr), result.stderr
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_models_stay_in_their_folder() -> None:
+    fill()
+    result = runner.invoke(app, ["fit", "other.cep", "--input", "h.csv", "--output", "n"], catch_exceptions=False)
+    assert result.exit_code == 2 and "--output: no folder in 'n' can have the name of query '../q3'" in result.stderr
+    assert not Path("q3").exists() and not Path("n").exists()
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    result = fitted("--output", "n")
+    assert result.exit_code == 2 and "--output: cannot make the folder 'n': No space left on device" in result.stderr
+
+
+def test_folders_around_several_models_are_made_and_links_followed() -> None:
+    Path("link").symlink_to("a/b")
+    assert fitted("--output", "link").exit_code == 0
+    assert [fc.load_model(Path("a/b") / name).query.name for name in ("q1", "q2")] == ["q1", "q2"]
+    assert fitted("--output", "link").exit_code == 0  # models are replaced
 
 
 def test_history_in_disorder() -> None:
