@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 from evaluations import evaluated, stream
+from shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 from user_functions import own_registry
 
@@ -21,15 +22,7 @@ from fastcep.evaluate import Report
 
 runner = CliRunner()
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
-QUERY q2 PATTERN SEQ(C c, D d) WHERE c.ID = d.ID WITHIN 100us
-"""
+QUERIES = cep_text(q1=Q1, q2="PATTERN SEQ(C c, D d) WHERE c.ID = d.ID WITHIN 100us")
 PAPER = ["--cost-table", "paper", "--index", "key", "--query", "q1"]
 
 

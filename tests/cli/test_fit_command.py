@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.csv as csv
 import pytest
+from shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 
 import fastcep as fc
@@ -17,17 +18,9 @@ from fastcep.datasets import ds1
 
 runner = CliRunner()
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
-QUERY q2 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms
-"""
+QUERIES = cep_text(q1=Q1, q2=Q1.replace("2ms", "1ms"))
 PAPER = ["--cost-table", "paper", "--index", "key"]
-Q1 = ["--query", "q1"]
+ONE = ["--query", "q1"]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +31,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     csv.write_csv(ds1(10_000, seed=1), folder / "h.csv")
     csv.write_csv(ds1(10_000, seed=2), folder / "e.csv")
     files = [str(folder / "q.cep"), "--input", str(folder / "h.csv"), "--output", str(folder / "m")]
-    assert runner.invoke(app, ["fit", *files, *Q1, *PAPER], catch_exceptions=False).exit_code == 0
+    assert runner.invoke(app, ["fit", *files, *ONE, *PAPER], catch_exceptions=False).exit_code == 0
     return folder
 
 
@@ -59,7 +52,7 @@ def fitted(*more: str) -> Any:
 
 
 def run(*more: str) -> dict[str, Any]:
-    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *Q1, *more)
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *ONE, *more)
     assert result.exit_code == 0, result.stderr
     return dict(json.loads(result.stdout))
 
@@ -73,7 +66,7 @@ def test_the_model_is_that_of_python() -> None:
 
 
 def test_a_table_of_classes() -> None:
-    result = fitted(*Q1, "--output", "n")
+    result = fitted(*ONE, "--output", "n")
     assert result.exit_code == 0 and "Classes of q1" in result.stdout
     assert "q1: fitted on 10,000 events, written to n" in result.stdout
 
@@ -106,7 +99,7 @@ def test_run_with_a_model(shedder: str) -> None:
 
 @pytest.mark.parametrize("more", [["--model", "m"], ["--history", "h.csv"], []])
 def test_evaluate(more: list[str]) -> None:
-    own = [*PAPER, *Q1, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
+    own = [*PAPER, *ONE, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
     document = json.loads(start("evaluate", "--input", "e.csv", *own).stdout)
     assert [row["shedder"] for row in document["rows"]] == ["rs", "hybrid", "hyi", "hys"]
     if more:  # else few matches are left to be judged by
@@ -119,7 +112,7 @@ def test_evaluate(more: list[str]) -> None:
 def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
     documents = []
     for more in (["--model", "m"], ["--history", "h.csv"]):
-        own = [*PAPER, *Q1, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
+        own = [*PAPER, *ONE, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
         documents.append(json.loads(start("evaluate", "--input", "e.csv", *own).stdout))
     assert documents[0]["rows"] == documents[1]["rows"]
 
@@ -135,7 +128,7 @@ def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
     ],
 )
 def test_what_cannot_be_run(more: list[str], message: str) -> None:
-    query = [] if "--query" in more else Q1
+    query = [] if "--query" in more else ONE
     result = start("run", "--input", "e.csv", "--latency-bound", "2ns", *query, *more)
     assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
 
@@ -153,13 +146,10 @@ def test_what_cannot_be_run(more: list[str], message: str) -> None:
 )
 def test_what_cannot_be_fitted(more: list[str], message: str) -> None:
     output = [] if "--output" in more else ["--output", "n"]
-    query = [] if "--query" in more else Q1
+    query = [] if "--query" in more else ONE
     result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *more)
     assert result.exit_code == 2 and re.search(message, result.stderr.replace("\n", " ")), result.stderr
     assert not Path("n").exists()
-
-
-Q3 = "QUERY {0} PATTERN SEQ(A a, B b) WITHIN 1ms\n"
 
 
 def fill() -> None:
@@ -168,16 +158,16 @@ def fill() -> None:
     for name in ("strange", "all/q2"):
         Path(name).mkdir(parents=True)
         Path(name, "notes.txt").write_text("mine")
-    Path("other.cep").write_text(QUERIES + Q3.format('"../q3"'))
+    Path("other.cep").write_text(cep_text(q1=Q1, **{"../q3": Q1}))
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([*Q1, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
-        ([*Q1, "--output", "strange"], "--output: 'strange' is there, and no model that could be replaced; give"),
-        ([*Q1, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; make it first"),
-        ([*Q1, "--output", "file/m"], "--output: cannot write 'file/m': '.*file' is no folder"),
+        ([*ONE, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
+        ([*ONE, "--output", "strange"], "--output: 'strange' is there, and no model that could be replaced; give"),
+        ([*ONE, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; make it first"),
+        ([*ONE, "--output", "file/m"], "--output: cannot write 'file/m': '.*file' is no folder"),
         (["--output", "file"], "--output: cannot write 'file/q1': '.*file' is no folder"),
         (["--output", "file/all"], "--output: cannot write 'file/all/q1': '.*file' is no folder"),
         (["--output", "all"], "--output: 'all/q2' is there, and no model that could be replaced; give another name"),
@@ -218,7 +208,7 @@ def test_folders_around_several_models_are_made_and_links_followed() -> None:
 def test_history_in_disorder() -> None:
     whole = ds1(2_000, seed=1)
     csv.write_csv(whole.take([*range(1_000, 2_000), *range(1_000)]), "w.csv")
-    more = [*PAPER, *Q1, "--output", "n"]
+    more = [*PAPER, *ONE, "--output", "n"]
     result = start("fit", "--input", "w.csv", *more)
     assert result.exit_code == 2 and "sort the input with --sort" in result.stderr and not Path("n").exists()
     assert start("fit", "--input", "w.csv", *more, "--sort").exit_code == 0
