@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import fastcep as fc
+from fastcep.query import Document, document_text
 from fastcep.shedding import Shedder
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
@@ -17,6 +18,11 @@ OF_MATCHES = ("rs", "ss", "pm-bl")
 
 def query(text: str = Q1, name: str = "q1") -> fc.Query:
     return fc.parse(text, SCHEMA, name=name)
+
+
+def cep_text(**texts: str) -> str:
+    """What a ``.cep`` file holds of queries over `SCHEMA`, by their names."""
+    return document_text(Document(SCHEMA, tuple(query(text, name) for name, text in texts.items())))
 
 
 def engine(queries: Any, shedder: Shedder | None = None, bound: float = 1e9, **options: Any) -> fc.Engine:

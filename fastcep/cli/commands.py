@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from fastcep.cli.common import Functions, Json, QueryFile, QueryName, exit_codes, load_functions
+from fastcep.cli.common import (
+    ClockCosts,
+    Delimiter,
+    Encoding,
+    Events,
+    Format,
+    Functions,
+    Index,
+    Json,
+    QueryFile,
+    QueryName,
+    Sort,
+    exit_codes,
+    load_functions,
+)
 
 __all__ = ["app", "main"]
 
@@ -21,6 +35,7 @@ datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_
 app.add_typer(datasets_app, name="datasets")
 cache_app = typer.Typer(help="Compiled kernels on disk.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -43,16 +58,11 @@ def _root(
 @exit_codes()
 def run(
     file: QueryFile,
-    source: Annotated[
-        list[str],
-        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
-    ],
-    format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
-    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    source: Events,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    sort: Sort = False,
     bad_rows: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where rows go that cannot be taken, as JSON lines.")
     ] = None,
@@ -98,12 +108,8 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of what the shedder draws; 0.")] = None,
     clock: Annotated[str, typer.Option(metavar="wall|virtual", help="On which latencies are measured.")] = "wall",
-    cost_table: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
-    ] = "measured",
-    index: Annotated[
-        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
-    ] = "full",
+    cost_table: ClockCosts = "measured",
+    index: Index = "full",
     allowed_lateness: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
     ] = None,
@@ -189,10 +195,7 @@ def demo(
 @exit_codes()
 def evaluate(
     file: QueryFile,
-    source: Annotated[
-        list[str],
-        typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input."),
-    ],
+    source: Events,
     shedders: Annotated[str, typer.Option(metavar="NAMES", help="What is judged, such as ri,rs,oracle.")],
     bounds: Annotated[
         str | None, typer.Option(metavar="LIST", help="Shares of the latency without shedding, or times: 90%,500us.")
@@ -209,12 +212,8 @@ def evaluate(
     statistic: Annotated[str, typer.Option(metavar="mean|p95|p99", help="What --bounds are on.")] = "mean",
     seeds: Annotated[int, typer.Option(metavar="N", help="Run with so many seeds: 0, 1, …")] = 1,
     clock: Annotated[str, typer.Option(metavar="virtual|wall", help="On which latencies are measured.")] = "virtual",
-    cost_table: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
-    ] = "measured",
-    index: Annotated[
-        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
-    ] = "full",
+    cost_table: ClockCosts = "measured",
+    index: Index = "full",
     detector: Annotated[
         str | None, typer.Option(metavar="NAME", help="Tells when it is too much; the shedder's usual one.")
     ] = None,
@@ -230,12 +229,10 @@ def evaluate(
     json: Json = False,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there, as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there as a page with plots.")] = None,
-    format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
-    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    sort: Sort = False,
     query: QueryName = None,
     functions: Functions = None,
 ) -> None:
@@ -277,17 +274,13 @@ def fit(
     cost_table: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="What operations cost: measured, paper, or of fastcep calibrate.")
     ] = "measured",
-    index: Annotated[
-        str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")
-    ] = "full",
+    index: Index = "full",
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of what is drawn.")] = 0,
     json: Json = False,
-    format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")] = None,
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")] = "utf-8",
-    sort: Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")] = False,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    sort: Sort = False,
     query: QueryName = None,
     functions: Functions = None,
 ) -> None:

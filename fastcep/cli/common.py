@@ -12,12 +12,37 @@ import typer
 
 from fastcep.errors import FastcepError
 
-__all__ = ["Functions", "Json", "QueryFile", "QueryName", "exit_codes", "load_functions"]
+__all__ = [
+    "ClockCosts",
+    "Delimiter",
+    "Encoding",
+    "Events",
+    "Format",
+    "Functions",
+    "Index",
+    "Json",
+    "QueryFile",
+    "QueryName",
+    "Sort",
+    "exit_codes",
+    "load_functions",
+]
 
 QueryFile = Annotated[
     Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
 ]
 QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
+Events = Annotated[
+    list[str], typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input.")
+]
+Format = Annotated[str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")]
+Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")]
+Sort = Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")]
+ClockCosts = Annotated[
+    str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
+]
+Index = Annotated[str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")]
 Functions = Annotated[
     Path | None,
     typer.Option(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
-from fastcep.cli.whole import read_whole
-from fastcep.errors import OrderError, ValidationError
+from fastcep.cli.whole import in_order, read_whole
+from fastcep.engine.overload.costs import NAMES
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from fastcep.engine.runner import Runner
 
 __all__ = ["EvaluationOptions", "evaluate"]
-
-_CHUNK = 65_536
 
 #: Columns of standard output where that is no terminal: a table takes what it needs.
 _WIDE = 200
@@ -100,22 +98,21 @@ def evaluate(
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
-    read = {"the query file": file, "--functions": functions, "--cost-table": Path(options.cost_table)}
-    check_not_read(read, targets)
+    costs = None if options.cost_table in NAMES else Path(options.cost_table)
+    check_not_read({"the query file": file, "--functions": functions, "--cost-table": costs}, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
     events = read_whole(inputs, sources, schema, "an evaluation")
     history = read_whole(inputs, options.history, schema, "a fit") if options.history else None
-    with _progress() as progress, _runner(jobs, functions) as runner, _by_options():
+    with _progress() as progress, _runner(jobs, functions) as runner, in_order():
         report = carry_out(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
             demands=_listed(options.demands), statistic=options.statistic, latency_bound=options.latency_bound,
-            seeds=options.seeds, clock=options.clock,
-            cost_table=options.cost_table if options.cost_table in ("measured", "paper") else Path(options.cost_table),
-            index=options.index, detector=_listed(options.detector), history=history, model=options.model,
-            skip=options.skip, repeats=options.repeats, runner=runner, progress=progress,
+            seeds=options.seeds, clock=options.clock, cost_table=options.cost_table, index=options.index,
+            detector=_listed(options.detector), history=history, model=options.model, skip=options.skip,
+            repeats=options.repeats, runner=runner, progress=progress,
             source=", ".join("standard input" if source == "-" else Path(source).name for source in sources),
         )  # fmt: skip
     if output is not None:
@@ -124,15 +121,6 @@ def evaluate(
         report.to_html(page)
     _show(report, json)
     return _tell(report)
-
-
-@contextmanager
-def _by_options() -> Iterator[None]:
-    """Tell of events out of order what helps here."""
-    try:
-        yield
-    except OrderError as error:
-        raise ValidationError(f"{error.what}; sort the input with --sort") from None
 
 
 def _listed(text: str | None) -> list[str] | None:

@@ -14,10 +14,11 @@ from rich.table import Table
 
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
-from fastcep.cli.whole import read_whole
-from fastcep.errors import OrderError, ValidationError
+from fastcep.cli.whole import in_order, read_whole
+from fastcep.errors import ModelError, ValidationError
+from fastcep.query import Query
 from fastcep.shedding.fit import fit as carry_out
-from fastcep.shedding.model import Model
+from fastcep.shedding.model import Model, check_folder
 
 __all__ = ["FitOptions", "fit"]
 
@@ -35,10 +36,9 @@ class FitOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those of `fastcep.fit`."""
-        known = self.cost_table in ("measured", "paper")
         return {
             "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
-            "cost_table": self.cost_table if known else Path(self.cost_table), "seed": self.seed,
+            "cost_table": self.cost_table, "seed": self.seed,
         }  # fmt: skip
 
 
@@ -74,20 +74,19 @@ def fit(
     Raises
     ------
     FastcepError
-        If the query, the events or an option are wrong. Nothing is written then.
+        If the query, the events or an option are wrong, or there is no place for a model. Nothing is written then;
+        but of several models some are, if the disk is full in the middle.
     """
     schema, queries = load(file, name)
     arguments = options.arguments()
+    folders = _folders(output, queries)
     events = read_whole(inputs or InputOptions(), sources, schema, "a fit")
     began = time.perf_counter()
-    try:
+    with in_order():
         models = [carry_out(query, events, **arguments) for query in queries]
-    except OrderError as error:
-        raise ValidationError(f"{error.what}; sort the input with --sort") from None
     seconds = time.perf_counter() - began
-    folders = [output if len(models) == 1 else output / model.query.name for model in models]
-    if len(models) > 1:
-        output.mkdir(parents=True, exist_ok=True)
+    if len(folders) > 1:
+        _make(output)
     for model, folder in zip(models, folders, strict=True):
         model.save(folder)
     if json:
@@ -97,6 +96,33 @@ def fit(
     for model, folder in zip(models, folders, strict=True):
         Console().print(_classes(model))
         print(f"{model.query.name}: fitted on {len(events):,} events, written to {folder}")
+
+
+def _folders(output: Path, queries: Sequence[Query]) -> list[Path]:
+    """Where the model of each query goes; refuse all if one of them cannot be written."""
+    several = len(queries) > 1
+    for query in queries if several else ():
+        if query.name == ".." or Path(query.name).name != query.name:
+            raise ValidationError(
+                f"--output: no folder in '{output}' can have the name of query {query.name!r}; give the query another "
+                "one, or fit it alone with --query"
+            )
+    folders = [output / query.name if several else output for query in queries]
+    try:
+        for folder in folders:
+            check_folder(folder, parents=several)
+    except (ModelError, ValidationError) as error:
+        raise type(error)(f"--output: {error}") from None
+    return folders
+
+
+def _make(output: Path) -> None:
+    try:
+        output.resolve().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValidationError(
+            f"--output: cannot make the folder '{output}': {error.strerror or error}; free space, or write elsewhere"
+        ) from error
 
 
 def _clusters(text: str) -> int | Literal["gap"]:

@@ -70,7 +70,7 @@ class SheddingOptions:
             "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0, **more),
             "detector": None if self.detector is None else detector_by_name(self.detector),
             "clock": self.clock,
-            "cost_table": self.cost_table if self.cost_table in ("measured", "paper") else Path(self.cost_table),
+            "cost_table": self.cost_table,
             "on_memory_limit": self.on_memory_limit,
             "index": self.index,
         }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from fastcep.cli.inputs import InputOptions
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import DataError, OrderError, ValidationError
 from fastcep.events import Schema
 
-__all__ = ["read_whole"]
+__all__ = ["in_order", "read_whole"]
 
 _CHUNK = 65_536
 
@@ -22,6 +23,15 @@ def read_whole(inputs: InputOptions, sources: Sequence[str], schema: Schema, wha
     if not batches:
         raise ValidationError(f"--input {', '.join(sources)}: found no events; {what} needs some")
     return _joined(batches, schema)
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Tell of events out of order what helps here: they cannot be late, as they can in ``fastcep run``."""
+    try:
+        yield
+    except OrderError as error:
+        raise ValidationError(f"{error.what}; sort the input with --sort") from None
 
 
 def _joined(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.Table:

@@ -26,7 +26,7 @@ from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
 from fastcep.query import Document, ast, document_text, parse_document, to_text
 
-__all__ = ["KINDS", "Model", "load_model"]
+__all__ = ["KINDS", "Model", "check_folder", "load_model"]
 
 KINDS = ("hybrid",)
 
@@ -107,6 +107,7 @@ class Model:
         ValidationError
             It cannot be written, or parameters or numbers are not what JSON can hold.
         """
+        check_folder(folder)
         parts = {name: _packed(part) for name, part in self.parts.items()}
         names = {name: f"{number:02}-{_NO_NAME.sub('-', name)[:80]}.arrow" for number, name in enumerate(parts)}
         files = {names[name]: data for name, data in parts.items()}
@@ -115,9 +116,7 @@ class Model:
         try:
             _put(files, Path(folder).resolve())
         except OSError as error:
-            raise ValidationError(
-                f"cannot write '{folder}': {error.strerror or error}; free space, or write elsewhere"
-            ) from error
+            raise _unwritten(folder, error) from error
 
     def _manifest(self, parts: Mapping[str, Mapping[str, str]]) -> bytes:
         query, schema = _texts(self.query)
@@ -147,6 +146,42 @@ class Model:
                 "instead of tuples, and texts as the keys of dicts"
             )
         return text
+
+
+def check_folder(folder: str | os.PathLike[str], *, parents: bool = False) -> None:
+    """Refuse what `Model.save` cannot write to, before there is a model.
+
+    Parameters
+    ----------
+    folder
+        As of `Model.save`.
+    parents
+        The folders that it is to be in will be made, if they are not there.
+
+    Raises
+    ------
+    ModelError
+        There is something else.
+    ValidationError
+        There is no folder that it could be in, or no permission to write.
+    """
+    try:
+        target = Path(folder).resolve()
+        if target.exists() and not target.is_dir():
+            raise ModelError(f"'{folder}' is a file; a model is a folder: give another name")
+        around = next((place for place in target.parents if place.exists() or not parents), target)
+        if not around.is_dir():
+            why = f"'{around}' is no folder" if around.exists() else f"there is no folder '{around}'; make it first"
+            raise ValidationError(f"cannot write '{folder}': {why}")
+        for place in (around, target):
+            if place.exists() and not os.access(place, os.W_OK | os.X_OK):
+                raise ValidationError(
+                    f"cannot write '{folder}': the folder '{place}' may not be written; change its permissions, or "
+                    "give another name"
+                )
+        _check_replaced(target, folder)
+    except OSError as error:
+        raise _unwritten(folder, error) from error
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:
@@ -245,12 +280,10 @@ def _malformed(path: Path, what: str) -> ModelError:
 # ------------------------------------------------------------------------------------------------------------ writing
 
 
-def _check_free(target: Path) -> None:
-    """Refuse what is there and is no model, or has other files in it."""
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+def _check_replaced(target: Path, named: str | os.PathLike[str]) -> None:
+    """Refuse a folder that is no model, or has other files in it."""
+    if not target.exists() or not any(target.iterdir()):
         return
-    if not target.is_dir():
-        raise ModelError(f"'{target}' is a file; a model is a folder: give another name")
     try:
         manifest = json.loads((target / _MANIFEST).read_bytes())
         own = {_MANIFEST, *(part["file"] for part in manifest["parts"].values())}
@@ -258,20 +291,17 @@ def _check_free(target: Path) -> None:
     except (OSError, RecursionError, *_FAULTS):
         own, ours = set(), False
     if not ours:
-        raise ModelError(f"'{target}' is there, and no model that could be replaced; give another name, or remove it")
+        raise ModelError(f"'{named}' is there, and no model that could be replaced; give another name, or remove it")
     strange = sorted({file.name for file in target.iterdir()} - own)
     if strange:
         raise ModelError(
-            f"'{target}' has a model and {strange[0]!r}, which is none of its files and would be lost; move it away, "
+            f"'{named}' has a model and {strange[0]!r}, which is none of its files and would be lost; move it away, "
             "or give another name"
         )
 
 
 def _put(files: Mapping[str, bytes], target: Path) -> None:
     """Write a folder, under another name first, in place of the one that is there."""
-    _check_free(target)
-    if not target.parent.is_dir():
-        raise ValidationError(f"cannot write '{target}': there is no folder '{target.parent}'; make it first")
     fresh, old = (target.with_name(f".fastcep-{token_hex(8)}.part") for _ in range(2))
     try:
         fresh.mkdir()
@@ -287,6 +317,10 @@ def _put(files: Mapping[str, bytes], target: Path) -> None:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _unwritten(folder: str | os.PathLike[str], error: OSError) -> ValidationError:
+    return ValidationError(f"cannot write '{folder}': {error.strerror or error}; free space, or write elsewhere")
 
 
 def _packed(part: pa.Table) -> bytes:

@@ -13,19 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from shed_runs import Q1, cep_text
 from warm import Warm
 
 from fastcep import datasets
 from fastcep.io import write_matches
 
-QUERY = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 8ms
-"""
 RUN = ["run", "q.cep", "--input", "e.csv", "--batch-rows", "500", "--json", "--checkpoint-every", "0s"]
 
 
@@ -39,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 def warm(server: Warm, tmp_path: Path) -> Warm:
     """There is a run that stopped in the middle, and the output of an earlier one; the input is mended."""
     server.folder = tmp_path
-    (tmp_path / "q.cep").write_text(QUERY)
+    (tmp_path / "q.cep").write_text(cep_text(q=Q1.replace("2ms", "8ms")))
     write_matches(datasets.ds1(3000, seed=3), tmp_path / "e.csv")
     server.run(*RUN[:-2], "--output", "plain.csv")
     whole = (tmp_path / "e.csv").read_text()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 from evaluations import evaluated, stream
+from shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 from user_functions import own_registry
 
@@ -21,15 +22,7 @@ from fastcep.evaluate import Report
 
 runner = CliRunner()
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
-QUERY q2 PATTERN SEQ(C c, D d) WHERE c.ID = d.ID WITHIN 100us
-"""
+QUERIES = cep_text(q1=Q1, q2="PATTERN SEQ(C c, D d) WHERE c.ID = d.ID WITHIN 100us")
 PAPER = ["--cost-table", "paper", "--index", "key", "--query", "q1"]
 
 
@@ -66,6 +59,13 @@ def test_what_is_read_is_not_written_over(folder: Path) -> None:
         result = start("--shedders", "ri", "--bounds", "60%", option, "./q.cep")
         assert result.exit_code == 2 and f"{option} cannot go to 'q.cep', which is the query file" in result.stderr
     assert (folder / "q.cep").read_text() == QUERIES
+
+
+def test_a_report_may_have_the_name_of_a_cost_table_of_the_package(folder: Path) -> None:
+    more = ["--shedders", "ri", "--bounds", "60%", "--json"]
+    assert start(*PAPER, *more, "--output", "paper").exit_code == 0
+    result = start(*PAPER, *more, "--cost-table", "./paper", "--output", "paper")
+    assert result.exit_code == 2 and "--output cannot go to 'paper', which is --cost-table" in result.stderr
 
 
 def test_the_report_as_a_file_and_from_standard_input(folder: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow.csv as csv
 import pytest
+from shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 
 import fastcep as fc
@@ -16,17 +18,9 @@ from fastcep.datasets import ds1
 
 runner = CliRunner()
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms
-QUERY q2 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms
-"""
+QUERIES = cep_text(q1=Q1, q2=Q1.replace("2ms", "1ms"))
 PAPER = ["--cost-table", "paper", "--index", "key"]
-Q1 = ["--query", "q1"]
+ONE = ["--query", "q1"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +31,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     csv.write_csv(ds1(10_000, seed=1), folder / "h.csv")
     csv.write_csv(ds1(10_000, seed=2), folder / "e.csv")
     files = [str(folder / "q.cep"), "--input", str(folder / "h.csv"), "--output", str(folder / "m")]
-    assert runner.invoke(app, ["fit", *files, *Q1, *PAPER], catch_exceptions=False).exit_code == 0
+    assert runner.invoke(app, ["fit", *files, *ONE, *PAPER], catch_exceptions=False).exit_code == 0
     return folder
 
 
@@ -58,7 +52,7 @@ def fitted(*more: str) -> Any:
 
 
 def run(*more: str) -> dict[str, Any]:
-    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *Q1, *more)
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *ONE, *more)
     assert result.exit_code == 0, result.stderr
     return dict(json.loads(result.stdout))
 
@@ -72,7 +66,7 @@ def test_the_model_is_that_of_python() -> None:
 
 
 def test_a_table_of_classes() -> None:
-    result = fitted(*Q1, "--output", "n")
+    result = fitted(*ONE, "--output", "n")
     assert result.exit_code == 0 and "Classes of q1" in result.stdout
     assert "q1: fitted on 10,000 events, written to n" in result.stdout
 
@@ -105,7 +99,7 @@ def test_run_with_a_model(shedder: str) -> None:
 
 @pytest.mark.parametrize("more", [["--model", "m"], ["--history", "h.csv"], []])
 def test_evaluate(more: list[str]) -> None:
-    own = [*PAPER, *Q1, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
+    own = [*PAPER, *ONE, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
     document = json.loads(start("evaluate", "--input", "e.csv", *own).stdout)
     assert [row["shedder"] for row in document["rows"]] == ["rs", "hybrid", "hyi", "hys"]
     if more:  # else few matches are left to be judged by
@@ -118,7 +112,7 @@ def test_evaluate(more: list[str]) -> None:
 def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
     documents = []
     for more in (["--model", "m"], ["--history", "h.csv"]):
-        own = [*PAPER, *Q1, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
+        own = [*PAPER, *ONE, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
         documents.append(json.loads(start("evaluate", "--input", "e.csv", *own).stdout))
     assert documents[0]["rows"] == documents[1]["rows"]
 
@@ -134,7 +128,7 @@ def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
     ],
 )
 def test_what_cannot_be_run(more: list[str], message: str) -> None:
-    query = [] if "--query" in more else Q1
+    query = [] if "--query" in more else ONE
     result = start("run", "--input", "e.csv", "--latency-bound", "2ns", *query, *more)
     assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
 
@@ -147,24 +141,74 @@ def test_what_cannot_be_run(more: list[str], message: str) -> None:
         (["--slices", "65"], "slices=65; expected at most 64"),
         (["--kind", "hybird"], "hybird"),
         (["--query", "q3"], "has no query 'q3'; it has q1, q2"),
-        (["--output", "h.csv"], "'h.csv' is a file|is a file; a model is a folder"),
         (["--cost-table", "x"], "there is no such file"),
     ],
 )
 def test_what_cannot_be_fitted(more: list[str], message: str) -> None:
-    import re
-
     output = [] if "--output" in more else ["--output", "n"]
-    query = [] if "--query" in more else Q1
+    query = [] if "--query" in more else ONE
     result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *more)
     assert result.exit_code == 2 and re.search(message, result.stderr.replace("\n", " ")), result.stderr
     assert not Path("n").exists()
 
 
+def fill() -> None:
+    """What cannot be written over: a file, a folder with something else, one with it in the place of a query."""
+    Path("file").write_text("")
+    for name in ("strange", "all/q2"):
+        Path(name).mkdir(parents=True)
+        Path(name, "notes.txt").write_text("mine")
+    Path("other.cep").write_text(cep_text(q1=Q1, **{"../q3": Q1}))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([*ONE, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
+        ([*ONE, "--output", "strange"], "--output: 'strange' is there, and no model that could be replaced; give"),
+        ([*ONE, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; make it first"),
+        ([*ONE, "--output", "file/m"], "--output: cannot write 'file/m': '.*file' is no folder"),
+        (["--output", "file"], "--output: cannot write 'file/q1': '.*file' is no folder"),
+        (["--output", "file/all"], "--output: cannot write 'file/all/q1': '.*file' is no folder"),
+        (["--output", "all"], "--output: 'all/q2' is there, and no model that could be replaced; give another name"),
+        (["--output", "x" * 300], "--output: cannot write 'x*/q1': File name too long; "),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_events_are_read(more: list[str], message: str) -> None:
+    fill()
+    before = sorted(Path().rglob("*"))
+    result = start("fit", "--input", "none.csv", *PAPER, *more)
+    assert result.exit_code == 2 and re.search(message, result.stderr), result.stderr
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_models_stay_in_their_folder() -> None:
+    fill()
+    result = runner.invoke(app, ["fit", "other.cep", "--input", "h.csv", "--output", "n"], catch_exceptions=False)
+    assert result.exit_code == 2 and "--output: no folder in 'n' can have the name of query '../q3'" in result.stderr
+    assert not Path("q3").exists() and not Path("n").exists()
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    result = fitted("--output", "n")
+    assert result.exit_code == 2 and "--output: cannot make the folder 'n': No space left on device" in result.stderr
+
+
+def test_folders_around_several_models_are_made_and_links_followed() -> None:
+    Path("link").symlink_to("a/b")
+    assert fitted("--output", "link").exit_code == 0
+    assert [fc.load_model(Path("a/b") / name).query.name for name in ("q1", "q2")] == ["q1", "q2"]
+    assert fitted("--output", "link").exit_code == 0  # models are replaced
+
+
 def test_history_in_disorder() -> None:
     whole = ds1(2_000, seed=1)
     csv.write_csv(whole.take([*range(1_000, 2_000), *range(1_000)]), "w.csv")
-    more = [*PAPER, *Q1, "--output", "n"]
+    more = [*PAPER, *ONE, "--output", "n"]
     result = start("fit", "--input", "w.csv", *more)
     assert result.exit_code == 2 and "sort the input with --sort" in result.stderr and not Path("n").exists()
     assert start("fit", "--input", "w.csv", *more, "--sort").exit_code == 0

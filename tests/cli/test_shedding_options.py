@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 
 import fastcep as fc
@@ -19,14 +20,6 @@ from fastcep.shedding import by_name
 runner = CliRunner()
 
 EVENTS = 20_000
-QUERIES = """\
-STREAM TIME 'ts' UNIT us TYPE 'type'
-EVENT A (ID int64, V int64)
-EVENT B (ID int64, V int64)
-EVENT C (ID int64, V int64)
-EVENT D (ID int64, V int64)
-QUERY q1 PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 8ms
-"""
 VIRTUAL = ["--clock", "virtual", "--cost-table", "paper", "--index", "key"]
 BOUND = [*VIRTUAL, "--latency-bound", "40ns"]
 RI = [*BOUND, "--shedder", "ri"]
@@ -41,7 +34,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def folder(stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "q.cep").write_text(QUERIES)
+    (tmp_path / "q.cep").write_text(cep_text(q1=Q1.replace("2ms", "8ms")))
     (tmp_path / "e.csv").write_bytes(stream.read_bytes())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -292,6 +285,7 @@ NEW = (
             ["--cost-table", "none.json"],
             '--cost-table \'none.json\': there is no such file; expected "measured", "paper" or a file\n',
         ),
+        (["--cost-table", "./paper"], "--cost-table './paper': there is no such file; expected"),
         (["--cost-table", "q.cep"], "--cost-table 'q.cep': expected JSON, as `fastcep calibrate --output` writes it"),
         (["--index", "ful"], "--index='ful': expected one of 'full', 'key', 'off'"),
         (["--on-memory-limit", "drop"], "--on-memory-limit='drop': expected 'raise' or 'shed'"),

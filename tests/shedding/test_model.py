@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from xxhash import xxh64
 
 import fastcep as fc
 from fastcep.errors import ModelError, ValidationError
-from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.model import Model, check_folder, load_model
 
 PARTS = {
     "members a": pa.table({"class": [0, 1], "values": [[0.1, float("nan")], None]}).replace_schema_metadata({"x": "y"}),
@@ -141,24 +142,46 @@ def test_what_is_no_model_is_not_replaced(tmp_path: Path, strange: str) -> None:
     if strange:
         target.mkdir()
     (target / strange).write_text("{}")
-    with pytest.raises(ModelError, match=r"no model that could be replaced|is a file; a model is a folder"):
-        model().save(target)
+    for write in (model().save, check_folder):
+        with pytest.raises(ModelError, match=r"no model that could be replaced|is a file; a model is a folder"):
+            write(target)
     assert (target / strange).read_text() == "{}" and [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
 def test_a_model_with_other_files_is_not_replaced(saved: Path) -> None:
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ModelError, match=r"has a model and 'notes\.txt', which is none of its files"):
-        model().save(saved)
+    for write in (model().save, check_folder):
+        with pytest.raises(ModelError, match=r"has a model and 'notes\.txt', which is none of its files"):
+            write(saved)
     assert (saved / "notes.txt").read_text() == "mine" and load_model(saved).numbers == NUMBERS
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match=r"there is no folder '.*nowhere'; make it first"):
-        model().save(tmp_path / "nowhere" / "m")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValidationError, match="cannot write"):
-        model().save(tmp_path / "file" / "m")
+    for write in (model().save, check_folder):
+        with pytest.raises(ValidationError, match=r"there is no folder '.*nowhere'; make it first"):
+            write(tmp_path / "nowhere" / "m")
+        with pytest.raises(ValidationError, match=r"cannot write '.*file/m': '.*file' is no folder"):
+            write(tmp_path / "file" / "m")
+        with pytest.raises(ValidationError, match=r"cannot write '.*x': File name too long"):
+            write(tmp_path / ("x" * 300))
+        with pytest.raises(ModelError, match=r"'/' is there, and no model that could be replaced"):
+            write("/")
+
+
+def test_folders_that_will_be_made(tmp_path: Path) -> None:
+    check_folder(tmp_path / "a" / "b" / "m", parents=True)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValidationError, match=r"cannot write '.*m': '.*file' is no folder"):
+        check_folder(tmp_path / "file" / "b" / "m", parents=True)
+
+
+def test_permission_to_write_is_looked_at(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for refused, target in ((saved, saved), (saved.parent, saved), (saved.parent, saved.parent / "n" / "m")):
+        monkeypatch.setattr(os, "access", lambda path, _, refused=refused: Path(path) != refused)
+        with pytest.raises(ValidationError, match=rf"cannot write '{target}': the folder '{refused}' may not be writt"):
+            check_folder(target, parents=True)
 
 
 def test_the_old_model_stays_if_the_new_one_cannot_be_put(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
