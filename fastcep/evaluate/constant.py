@@ -57,6 +57,10 @@ class ConstantDemand(Shedder):
         self._decided = True
         return self.inner.decide(self.demand, before, views)
 
+    def rest(self) -> None:
+        """The inner one rests, too."""
+        self.inner.rest()
+
     def spec(self) -> dict[str, Any]:
         """That of the inner one, with the demand."""
         return {**self.inner.spec(), "demand": self.demand}

@@ -211,6 +211,8 @@ class Control:
                 if demand > 0:
                     learned = self._pace.learn(partial(self.shedder.learn, views))
                     orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
+                else:
+                    self.shedder.rest()
                 for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._past.append(demand)

@@ -319,6 +319,10 @@ class Shedder(Protocol):
         """
         ...
 
+    def rest(self) -> None:
+        """Nothing is demanded any more: all orders are taken back."""
+        return
+
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them: a snapshot goes on only with the same."""

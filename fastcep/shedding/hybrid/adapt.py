@@ -30,7 +30,7 @@ Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: A difference counts if it is this share of what there is, and so many deviations beyond what chance does.
+#: A difference counts if it is this share of what there is, and so many deviations from what was to be expected.
 _MUCH, _CHANCE = 0.2, 5.0
 #: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
 _ALERT = 2.0
@@ -38,8 +38,6 @@ _ALERT = 2.0
 _KNOWN = 20.0
 #: So many children tell something; old ones do not fade before there are as many.
 _ENOUGH = 100.0
-#: So many children under one key count as much as what was known: one alone may stand for very many.
-_FEW = 1.0
 #: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
 _TRACE = 1e-7
 #: What stands for more than so many is dropped for the most part.
@@ -111,12 +109,10 @@ class Adapted:
             self._news = 0.0
         assert self._news is not None
         weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
-        samples = np.maximum(new**2 / np.maximum(squares, 1e-9), old / by / stands * share)
-        weights = weight * samples / (samples + _FEW)
         self._news += events / window
         if self._news > _KNOWN:
             self._news = None
-        made = (1 - weights) * old + weights * by * new
+        made = (1 - weight) * old + weight * by * new
         rest = made > _TRACE * made.sum()
         self._keys, self._made = every[rest], made[rest]
         self._asked = (1 - weight) * self._asked + weight * by * recent.asked
@@ -126,22 +122,26 @@ class Adapted:
     def _differs(
         self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, stands: Floats, share: float
     ) -> bool:
-        """Whether counts differ from a flow, by pools of what is kept and what is dropped.
+        """Whether counts differ from a flow, by pools of what is kept and what is dropped, and their classes.
 
         Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
-        So what a pool may differ by is as if there were fewer of them, each of which counts for a clump. Of one event
-        all are counted, or none.
+        So what they may differ by is as if there were fewer of them, each of which counts for a clump. Of one event all
+        are counted, or none. Squares of differences are added up over classes, so that it shows when they change places.
         """
         made = expected * self._history.events / self._recent.events
         pool, per_match, per_event = self._parts.pools(keys, made, stands > _RARE)
-        want, got = np.bincount(pool, expected), np.bincount(pool, counted)
         clump = 1 + share * per_match + per_event
-        spread = np.bincount(pool, np.maximum(squares, expected * stands / share)) * clump
+        pairs, own = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
+        of, want, got = pairs // 256, np.bincount(own, expected), np.bincount(own, counted)
+        spread = np.bincount(own, np.maximum(squares, expected * stands / share)) * clump[of]
         alone = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
-        self._recent.number = float((got[alone > 0] ** 2 / alone[alone > 0]).sum())
-        apart = np.abs(got - want)
-        self.drift = float(apart.sum() / (got + want).sum())
-        return bool(((apart > _MUCH * (got + want)) & (apart**2 > _CHANCE**2 * spread)).any())
+        sums = np.bincount(pool, counted)
+        self._recent.number = float((sums[alone > 0] ** 2 / alone[alone > 0]).sum())
+        apart, both = np.abs(got - want), np.bincount(of, got + want)
+        self.drift = float(np.abs(sums - np.bincount(pool, expected)).sum() / both.sum())
+        by_chance = np.bincount(of) + _CHANCE**2
+        much = np.bincount(of, apart) > _MUCH * both
+        return bool((much & (np.bincount(of, apart**2 / np.maximum(spread, 1e-9)) > by_chance)).any())
 
     def _settle(self) -> None:
         self.changes += 1
@@ -220,9 +220,7 @@ class _Parts:
         kinds = flow.members * flow.event_stride
         self.looks = np.zeros((groups, flow.slices, kinds))
         self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
-        self.asked, self.states, self.stride = flow.asked, flow.states, flow.stride
-        pairs = np.unique(states * kinds + child["kind"])
-        self.events_into = np.bincount(pairs // kinds, self.asked[pairs % kinds], flow.states)
+        self.asked, self.states, self.stride, self.members = flow.asked, flow.states, flow.stride, flow.members
 
     def stands(self, keys: Keys, binds: Floats, cells: Floats) -> Floats:
         """For how many children one of each kind stands, by the chances with which it was kept, not its parents'."""
@@ -232,17 +230,17 @@ class _Parts:
         return 1 / np.maximum(let * np.where(source > 0, own, 1.0), 1e-9)
 
     def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
-        """Of kinds of children their pool; of each pool, how many children come of a partial match and of an event."""
+        """Of kinds of children their pool; of each pool, among how many that come of the same partial match a child is,
+        and of the same event.
+        """
         source, target = _field(keys, "source"), _field(keys, "target")
         begins = source == 0
         by = np.where(begins, _field(keys, "target_class"), rare)
         _, first, pool = np.unique((source * self.states + target) * 256 + by, return_index=True, return_inverse=True)
-        total = np.bincount(pool, made)
-        per_state = self.births.reshape(self.states, -1).sum(axis=1)
-        per_match = total / np.maximum(per_state[np.maximum(source[first] - 1, 0)], 1.0)
-        per_event = total / np.maximum(self.events_into[target[first]], 1.0)
+        group = np.maximum(source - 1, 0) * self.stride + _field(keys, "source_class")
+        kind = _field(keys, "member") * (len(self.asked) // self.members) + _field(keys, "event_class")
         extends = ~begins[first]
-        return pool, per_match * extends, per_event * extends
+        return pool, extends * _among(pool, group, made, self.births), extends * _among(pool, kind, made, self.asked)
 
     def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
         """A flow with other children and events."""
@@ -275,6 +273,14 @@ class _Parts:
         known = rows[:, :, None, None, None] > 0
         each = np.where(known, np.where(events > 0, each, by_row), usual)
         return (each * births.reshape(by[:2])[:, :, None, None, None] * asked.reshape(by[3:])).reshape(self.looks.shape)
+
+
+def _among(pool: Ints, own: Ints, made: Floats, there: npt.NDArray[Any]) -> Floats:
+    """Among how many children of the same one a child of each pool is, where ``there`` are so many to have some."""
+    pairs, at = np.unique(pool * len(there) + own, return_inverse=True)
+    total, of = np.bincount(at, made), pairs // len(there)
+    share = total / np.maximum(there[pairs % len(there)], 1.0)
+    return np.bincount(of, total * share) / np.maximum(np.bincount(of, total), 1e-9)
 
 
 def _field(keys: Keys, name: str) -> Ints:

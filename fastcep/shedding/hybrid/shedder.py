@@ -8,6 +8,8 @@ from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine.overload.protocols import Classes, Orders, Tree, View
@@ -17,7 +19,7 @@ from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adapt import Adapted
 from fastcep.shedding.hybrid.covering import Covering
 from fastcep.shedding.hybrid.fit import fit_hybrid
-from fastcep.shedding.hybrid.levels import Levels, Shape
+from fastcep.shedding.hybrid.levels import Chosen, Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_chance, as_choice
@@ -33,6 +35,7 @@ _MORE, _OPEN = 10.0, 0.1
 #: A share of the matches that is as good as all.
 _ALL = 1 - 1e-6
 
+Floats = npt.NDArray[np.float64]
 Given = Model | str | PathLike[str]
 
 
@@ -42,12 +45,13 @@ class Course:
 
     Attributes
     ----------
-    since
-        How many events the query had been given when what was counted was last looked at.
+    began, since
+        How many events the query had been given when it began, and when what was counted was last looked at.
     demand, saved
         What was demanded last, and for how much what lives was thinned out.
     """
 
+    began: int
     since: int
     demand: float = 0.0
     saved: float = 0.0
@@ -109,7 +113,7 @@ class Hybrid(Baseline):
             )
         self._levels: dict[str, Levels | Covering] = {}
         self._courses: dict[str, Course] = {}
-        self._standing: dict[str, tuple[Levels | Covering, float, float, Orders]] = {}
+        self._standing: dict[str, tuple[Levels | Covering, float, bool, Orders]] = {}
         self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
 
     @classmethod
@@ -142,25 +146,27 @@ class Hybrid(Baseline):
 
     def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
         """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
-        if demand <= 0:
-            self._courses, self._standing = {}, {}
-            return [Orders() for _ in views]
         return [self._order(demand, before, view) for view in views]
+
+    def rest(self) -> None:
+        """Nothing is counted until load is shed again."""
+        self._courses, self._standing = {}, {}
 
     def _order(self, demand: float, before: float, view: View) -> Orders:
         name = view.plan.query.name
-        course = self._courses.setdefault(name, Course(view.taken))
-        levels, let = self._levels_of(name, view), 1 - self._let_through(name)
+        course = self._courses.setdefault(name, Course(view.taken, view.taken))
+        levels, alert = self._levels_of(name, view), self._learned[name].alert
         stands = self._standing.get(name)
-        if stands is not None and stands[:3] == (levels, demand, let) and stands[3].drops is None:
+        if stands is not None and stands[:3] == (levels, demand, alert) and stands[3].drops is None:
             return stands[3]
         chosen = levels.choose(demand)
+        binds, births = self._dropped(chosen, alert)
         orders = Orders(
-            binds=let * chosen.binds, births=let * chosen.cells, steady=True, kept=chosen.kept,
+            binds=binds, births=births, steady=True, kept=chosen.kept,
             saved=chosen.saved if chosen.kept >= _ALL else 0.0,
             counts=self._share(name, view) if self._adapt else 0.0,
         )  # fmt: skip
-        self._standing[name] = levels, demand, let, orders
+        self._standing[name] = levels, demand, alert, orders
         if chosen.cells.any() and chosen.saved > course.saved + _WORTH * (course.saved > 0):
             orders.drops = orders.births
             held = levels.choose(before).kept if before > 0 else 1.0
@@ -176,20 +182,22 @@ class Hybrid(Baseline):
             return
         course.since = view.taken
         counted, learned = view.flows(), self._learned[name]
-        if view.taken - passed < view.window:  # windows were not full yet
+        if course.since - passed < course.began + view.window:  # some do not know for how many they stand
             return
-        chosen, let = self._levels_of(name, view).choose(course.demand), 1 - self._let_through(name)
-        dropped, share = (let * chosen.binds, let * chosen.cells), self._share(name, view)
+        chosen, share = self._levels_of(name, view).choose(course.demand), self._share(name, view)
+        dropped = self._dropped(chosen, learned.alert)
         if learned.learn(counted, passed, view.window, *dropped, share):
             del self._levels[name]
             course.saved = 0.0
 
-    def _let_through(self, name: str) -> float:
-        """Which share of what is dropped is let through: more where the stream has just changed.
+    def _dropped(self, chosen: Chosen, alert: bool) -> tuple[Floats, Floats]:
+        """The chances by which events and partial matches of a choice are dropped: a share is let through to learn of it.
 
-        Matches of an event and a partial match that are dropped both are seen by the square of it only.
+        That is more where the stream has just changed: a match whose event and whose partial match are dropped both is
+        seen by the square of it only.
         """
-        return min(_MORE * self._explore, max(_OPEN, self._explore)) if self._learned[name].alert else self._explore
+        share = min(_MORE * self._explore, max(_OPEN, self._explore)) if alert else self._explore
+        return (1 - share) * chosen.binds, (1 - share) * chosen.cells
 
     def _share(self, name: str, view: View) -> float:
         """Of which share of the events children are counted."""
