@@ -18,6 +18,9 @@ _OVERHEAD = 0.02
 _OF_BOUND = 0.1
 _NEAREST = 4
 
+#: The first decisions are not rare, whatever they cost: without them it would take long until enough is dropped.
+_AT_ONCE = 8
+
 #: Share of the time that shedders may learn, and count children for that; and what it takes to count one (ns). On the
 #: virtual clock both cost nothing.
 _LEARNING, _COUNTING = 0.005, 0.0075
@@ -65,6 +68,7 @@ class Pace:
         self.first_arrival: int | None = None
         self.last_cost, self.overhead = 0.0, 0.0
         self._busy, self._ended = 0.0, 0
+        self._at_once = _AT_ONCE
         self.held, self._growth = 0, 0.0
         self._learned, self._learning = 0, 0
 
@@ -115,6 +119,7 @@ class Pace:
         ``window`` is how many events the shortest window has; ``free`` tells how many bytes are held, and the limit.
         """
         if self._decides:
+            self._at_once = max(0, self._at_once - 1)
             events = window / _BY_WINDOW
             if self.spent > 0:
                 events = max(events, self._least_time() / (self.spent / self.since))
@@ -125,7 +130,7 @@ class Pace:
 
     def _least_time(self) -> float:
         """The least time between two decisions: they cost little of it, unless the bound asks for more of them."""
-        if self._often:
+        if self._often or self._at_once:
             return self._cost * _NEAREST
         if self.first_arrival is None:  # nothing waits, so that it does not matter when the bound is held again
             return self._cost / _OVERHEAD
@@ -143,9 +148,9 @@ class Pace:
     def state(self) -> list[Any]:
         """What a snapshot has of it, as JSON has it."""
         return [self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-                self.held, self._growth]  # fmt: skip
+                self.held, self._growth, self._at_once]  # fmt: skip
 
     def resume(self, state: list[Any]) -> None:
         """Go on from `state`."""
         (self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-         self.held, self._growth) = state  # fmt: skip
+         self.held, self._growth, self._at_once) = state  # fmt: skip

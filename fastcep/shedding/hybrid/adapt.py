@@ -101,7 +101,7 @@ class Adapted:
         every = np.union1d(self._keys, recent.keys)
         old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
         squares = _aligned(every, recent.keys, recent.squares)
-        stands = self._parts.stands(every, binds, cells)
+        stands = self._parts.stands(every, old, binds, cells)
         differs = self._differs(every, old / by, new, squares, stands, share)
         if recent.number < _ENOUGH or not (differs or self._news is not None):
             return False
@@ -126,7 +126,7 @@ class Adapted:
 
         Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
         So what they may differ by is as if there were fewer of them, each of which counts for a clump. Of one event all
-        are counted, or none. Squares of differences are added up over classes, so that it shows when they change places.
+        are counted, or none. Squares of differences are added up over classes: it shows when these change places.
         """
         made = expected * self._history.events / self._recent.events
         pool, per_match, per_event = self._parts.pools(keys, made, stands > _RARE)
@@ -222,12 +222,22 @@ class _Parts:
         self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
         self.asked, self.states, self.stride, self.members = flow.asked, flow.states, flow.stride, flow.members
 
-    def stands(self, keys: Keys, binds: Floats, cells: Floats) -> Floats:
-        """For how many children one of each kind stands, by the chances with which it was kept, not its parents'."""
+    def stands(self, keys: Keys, made: Floats, binds: Floats, cells: Floats) -> Floats:
+        """For how many children one of each kind stands, by the chances with which it and its parents were kept.
+
+        ``made`` is how many there are of each kind; with which chance a parent was kept is a mean by it.
+        """
         source, at = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
-        let = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
-        own = 1 - cells[np.maximum(source - 1, 0), _field(keys, "source_class"), at]
-        return 1 / np.maximum(let * np.where(source > 0, own, 1.0), 1e-9)
+        begins, row = source == 0, np.maximum(source - 1, 0)
+        own = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
+        own *= np.where(begins, 1.0, 1 - cells[row, _field(keys, "source_class"), at])
+        parent = row * self.stride + _field(keys, "source_class")
+        group = _field(keys, "target") * self.stride + _field(keys, "target_class")
+        there, inherited, kept = np.bincount(group, made, len(self.births)), np.ones(len(self.births)), own
+        for _ in range(self.states):
+            kept = own * np.where(begins, 1.0, inherited[parent])
+            inherited = np.where(there > 0, np.bincount(group, made * kept, len(there)) / np.maximum(there, 1e-9), 1.0)
+        return 1 / np.maximum(kept, 1e-9)
 
     def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
         """Of kinds of children their pool; of each pool, among how many that come of the same partial match a child is,

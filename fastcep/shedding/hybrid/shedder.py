@@ -191,7 +191,7 @@ class Hybrid(Baseline):
             course.saved = 0.0
 
     def _dropped(self, chosen: Chosen, alert: bool) -> tuple[Floats, Floats]:
-        """The chances by which events and partial matches of a choice are dropped: a share is let through to learn of it.
+        """The chances by which events and partial matches of a choice are dropped: of a share is learned.
 
         That is more where the stream has just changed: a match whose event and whose partial match are dropped both is
         seen by the square of it only.

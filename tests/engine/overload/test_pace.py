@@ -10,11 +10,21 @@ from fastcep.engine.overload import pace as module
 from fastcep.engine.overload.pace import MOST_EVENTS, Pace
 
 
-def begun(pace: Pace, window: float, spent: float = 0.0, arrival: int | None = None, number: int = 100) -> int:
-    """After how many events a decision is due, if the events since the last one took so long."""
+def begun(
+    pace: Pace, window: float, spent: float = 0.0, arrival: int | None = None, number: int = 100, before: int = 8
+) -> int:
+    """After how many events a decision is due, if the events since the last one took so long; not the first ones."""
+    for _ in range(before):
+        pace.begin(window, None)
     pace.add(number, spent, 0, arrival)
     pace.begin(window, None)
     return pace.step
+
+
+def test_the_first_ones_are_not_rare() -> None:
+    pace = Pace(True, False, 0.0, 30_000.0)
+    steps = [begun(pace, 800, 100 * 1_000.0, before=0) for _ in range(10)]
+    assert steps == [120] * 7 + [1_500] * 3
 
 
 @pytest.mark.parametrize(("window", "step"), [(0, 32), (255, 32), (8_000, 1_000), (1e9, MOST_EVENTS)])
