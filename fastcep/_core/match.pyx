@@ -43,7 +43,7 @@ from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.observe cimport observe_free
-from fastcep._core.shed cimport shed_free
+from fastcep._core.shedmemory cimport shed_free
 from fastcep._core.stage cimport stage_clear, stage_init
 from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
 from fastcep._core.store cimport Index, Source, index_clear, index_init

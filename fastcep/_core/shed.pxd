@@ -13,11 +13,6 @@ cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil
 cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept nogil
-cdef int slice_at(Core* core, int64_t start) noexcept nogil
-cdef int shed_init(
-    Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil
-cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil
-cdef void shed_free(Shed* shed) noexcept nogil
 
 
 cdef inline int64_t class_of(int64_t word) noexcept nogil:

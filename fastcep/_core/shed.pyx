@@ -26,19 +26,18 @@ Invariant: a dropped row is as one whose window has ended, so that no match appe
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
-from libc.stdlib cimport calloc, free
 
 from fastcep._core.core cimport Core, position_of, row_inputs
-from fastcep._core.flows cimport flows_free, stands_for, weigh_children
+from fastcep._core.flows cimport stands_for, weigh_children
 from fastcep._core.observe cimport note_children, note_tried, note_values
 from fastcep._core.parts cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.shedtables cimport (
     DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed)
-from fastcep._core.starts cimport EVENTS, TIME, Starts
+from fastcep._core.slices cimport first_of, slice_at
 from fastcep._core.store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.tables cimport HOME, Column, Edge, State
-from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at, window_of
+from fastcep._core.windows cimport Opened, window_at
 
 # ---------------------------------------------------------------------- events
 
@@ -202,27 +201,6 @@ cdef inline bint _below(int64_t drawn, int64_t chance) noexcept nogil:
     return drawn < (chance + (1 << 31 - DRAWN_BITS)) >> (32 - DRAWN_BITS)
 
 
-cdef int slice_at(Core* core, int64_t start) noexcept nogil:
-    """The slice of its window in which the event comes that is matched, for partial matches of a start."""
-    cdef Shed* shed = &core.shed
-    cdef int64_t window = window_of(&core.windows, core.opened) if core.is_isolated else -1
-    cdef int64_t last = core.event_position, bound
-    cdef int s
-    if shed.bounds_at != last or core.is_isolated:
-        for s in range(shed.slices - 1):
-            bound = max(shed.bounds[s], core.starts.first)
-            if core.is_isolated or bound > core.starts.next:
-                bound = _first_of(core, s, shed.slices, window, last)
-            while bound < core.starts.next and _slice_of(core, bound, shed.slices, window, last) > s:
-                bound += 1
-            shed.bounds[s] = bound
-        shed.bounds_at = last
-    s = 0
-    while s < shed.slices - 1 and start < shed.bounds[s]:
-        s += 1
-    return s
-
-
 cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) noexcept nogil:
     """Which of the values that a table knows a word is; -1: none."""
     cdef double number
@@ -331,7 +309,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
     cdef int i, s, number, classed
     cdef bint some, counts_here, alone
     for s in range(slices):
-        bounds[s] = _first_of(core, s, slices, window, core.last)
+        bounds[s] = first_of(core, s, slices, window, core.last)
     for i in range(core.n_indexes):
         index = core.indexes + i
         number = core.infos[i].state
@@ -393,122 +371,3 @@ cdef int64_t _drawn_of(const Core* core, const State* state, const int64_t* row,
                 word = position_of(core.starts.event[word])
             last = max(last, word)
     return _drawn(core, first, last, salt)
-
-
-cdef int64_t _first_of(Core* core, int slice, int slices, int64_t window, int64_t last) noexcept nogil:
-    """The oldest start whose slice is at most this one, ``last`` being the last event; younger ones have smaller slices."""
-    cdef int64_t low = core.starts.first, high = core.starts.next, middle
-    while low < high:
-        middle = low + (high - low) // 2
-        if _slice_of(core, middle, slices, window, last) > slice:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef int _slice_of(Core* core, int64_t start, int slices, int64_t window, int64_t last) noexcept nogil:
-    """The slice of the window's time, or of events up to ``last``, since a start; of an explicit one since it opened."""
-    cdef Starts* starts = &core.starts
-    cdef const Opened* opened
-    cdef int64_t slot = start & starts.mask
-    cdef double age, span
-    if starts.kind == TIME:
-        age, span = <double>(core.now - starts.time[slot]), <double>starts.span
-    elif starts.kind == EVENTS:
-        age, span = <double>(last - starts.position[slot]), <double>starts.span
-    elif core.windows.first < core.windows.next:
-        opened = window_at(&core.windows, window if window >= 0 else max(starts.window[slot], core.windows.first))
-        span = <double>core.windows.length
-        if core.windows.closing == AFTER_TIME:
-            age = <double>(core.now - opened.time)
-        elif core.windows.closing == AFTER_EVENTS:
-            age = <double>(last - opened.position)
-        else:
-            return 0
-    else:
-        return 0
-    if span <= 0 or age <= 0:
-        return 0
-    return <int>min(<double>(slices - 1), age * slices / span)
-
-
-# ---------------------------------------------------------------------- memory
-
-cdef int shed_init(
-        Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil:
-    """Make room for the tables of so many types, states and classes, variables and classes of their events.
-
-    Nothing is dropped yet. -1 without memory.
-    """
-    shed_free(shed)
-    shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
-    shed.n_types, shed.stride = n_types, stride
-    shed.members, shed.member_stride = members, member_stride
-    shed.by_member = <Classifier*>calloc(members + 1, sizeof(Classifier))
-    shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
-    shed.withhold = <int64_t*>calloc(3 * members * member_stride + 1, sizeof(int64_t))
-    shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
-    shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
-    shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
-    shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
-    shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
-    if (shed.by_type == NULL or shed.born == NULL or shed.classifiers == NULL or shed.values == NULL
-            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL
-            or slice_births(shed, n_states, 1) < 0):
-        return -1
-    shed.withheld = shed.withhold + members * member_stride
-    shed.withhold_stands = shed.withhold + 2 * members * member_stride
-    shed.dropped_events = shed.by_type + n_types
-    shed.tried = shed.by_type + 2 * n_types
-    shed.yielded = shed.by_type + 3 * n_types
-    shed.seen = shed.by_type + 4 * n_types
-    shed.refused = shed.born + n_states * stride
-    shed.dropped = shed.born + 2 * n_states * stride
-    shed.classes = shed.values + MOST_FEATURES * CHUNK
-    shed.on = True
-    return 0
-
-
-cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
-    """Make room for chances of births by that many slices, all 0; -1 without memory, and all is as before."""
-    cdef int64_t cells = n_states * shed.stride * slices
-    cdef int64_t* refuse = <int64_t*>calloc(2 * cells + 1, sizeof(int64_t))
-    cdef int64_t* bounds = <int64_t*>calloc(slices, sizeof(int64_t))
-    cdef uint8_t* ages = <uint8_t*>calloc(n_states + 1, 1)
-    if refuse == NULL or bounds == NULL or ages == NULL:
-        free(refuse)
-        free(bounds)
-        free(ages)
-        return -1
-    free(shed.refuse)
-    free(shed.bounds)
-    free(shed.ages)
-    shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
-    shed.refuse_stands = refuse + cells
-    shed.births = False
-    return 0
-
-
-cdef void shed_free(Shed* shed) noexcept nogil:
-    """Give the tables back, all but those of the classifiers, which are Python's."""
-    free(shed.by_type)
-    free(shed.in_windows)
-    free(shed.refuse)
-    free(shed.bounds)
-    free(shed.ages)
-    free(shed.born)
-    flows_free(&shed.flows)
-    free(shed.classifiers)
-    free(shed.values)
-    free(shed.nulls)
-    free(shed.by_member)
-    free(shed.features_of)
-    free(shed.withhold)
-    shed.by_member = NULL
-    shed.features_of = NULL
-    shed.withhold = NULL
-    shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
-    shed.nulls = shed.ages = NULL
-    shed.classifiers = NULL
-    shed.on = shed.events = shed.births = shed.binds = False

@@ -1,0 +1,10 @@
+# Memory of the tables that load shedding looks up. See shedmemory.pyx.
+from libc.stdint cimport uint64_t
+
+from fastcep._core.shedtables cimport Shed
+
+
+cdef int shed_init(
+    Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil
+cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil
+cdef void shed_free(Shed* shed) noexcept nogil

@@ -1,0 +1,88 @@
+# cython: language_level=3
+"""Memory of the tables that load shedding looks up."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from fastcep._core.flows cimport flows_free
+from fastcep._core.predicate cimport CHUNK
+from fastcep._core.shed cimport mixed
+from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
+
+
+cdef int shed_init(
+        Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil:
+    """Make room for the tables of so many types, states and classes, variables and classes of their events.
+
+    Nothing is dropped yet. -1 without memory.
+    """
+    shed_free(shed)
+    shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
+    shed.n_types, shed.stride = n_types, stride
+    shed.members, shed.member_stride = members, member_stride
+    shed.by_member = <Classifier*>calloc(members + 1, sizeof(Classifier))
+    shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
+    shed.withhold = <int64_t*>calloc(3 * members * member_stride + 1, sizeof(int64_t))
+    shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
+    shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
+    shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
+    shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
+    shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
+    if (shed.by_type == NULL or shed.born == NULL or shed.classifiers == NULL or shed.values == NULL
+            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL
+            or slice_births(shed, n_states, 1) < 0):
+        return -1
+    shed.withheld = shed.withhold + members * member_stride
+    shed.withhold_stands = shed.withhold + 2 * members * member_stride
+    shed.dropped_events = shed.by_type + n_types
+    shed.tried = shed.by_type + 2 * n_types
+    shed.yielded = shed.by_type + 3 * n_types
+    shed.seen = shed.by_type + 4 * n_types
+    shed.refused = shed.born + n_states * stride
+    shed.dropped = shed.born + 2 * n_states * stride
+    shed.classes = shed.values + MOST_FEATURES * CHUNK
+    shed.on = True
+    return 0
+
+
+cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
+    """Make room for chances of births by that many slices, all 0; -1 without memory, and all is as before."""
+    cdef int64_t cells = n_states * shed.stride * slices
+    cdef int64_t* refuse = <int64_t*>calloc(2 * cells + 1, sizeof(int64_t))
+    cdef int64_t* bounds = <int64_t*>calloc(slices, sizeof(int64_t))
+    cdef uint8_t* ages = <uint8_t*>calloc(n_states + 1, 1)
+    if refuse == NULL or bounds == NULL or ages == NULL:
+        free(refuse)
+        free(bounds)
+        free(ages)
+        return -1
+    free(shed.refuse)
+    free(shed.bounds)
+    free(shed.ages)
+    shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
+    shed.refuse_stands = refuse + cells
+    shed.births = False
+    return 0
+
+
+cdef void shed_free(Shed* shed) noexcept nogil:
+    """Give the tables back, all but those of the classifiers, which are Python's."""
+    free(shed.by_type)
+    free(shed.in_windows)
+    free(shed.refuse)
+    free(shed.bounds)
+    free(shed.ages)
+    free(shed.born)
+    flows_free(&shed.flows)
+    free(shed.classifiers)
+    free(shed.values)
+    free(shed.nulls)
+    free(shed.by_member)
+    free(shed.features_of)
+    free(shed.withhold)
+    shed.by_member = NULL
+    shed.features_of = NULL
+    shed.withhold = NULL
+    shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
+    shed.nulls = shed.ages = NULL
+    shed.classifiers = NULL
+    shed.on = shed.events = shed.births = shed.binds = False
