@@ -331,3 +331,24 @@ def test_the_demand_stands_in_an_engine() -> None:
     assert live.metrics()["shedding"]["episodes"] <= 2
     assert np.mean(np.array(demands[10:]) > 0) > 0.9
     assert live.metrics()["matches"] >= 0.99 * len(truth())
+
+
+def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
+    """Hybrid, Fig. 6c: without half of them HyS finds all, and RS half (C.V from 2 to 10)."""
+    from fastcep.evaluate.constant import ConstantDemand, SameDemand
+    from fastcep.shedding import by_name
+
+    own, events = query(LONG), ds1(events=EVENTS, seed=43, c_values=(2, 10))
+
+    def run(shedder: Shedder | None) -> tuple[int, float]:
+        more = {} if shedder is None else {"shedder": ConstantDemand(shedder, 0.5), "detector": SameDemand(0.5)}
+        live = fc.Engine(own, clock="virtual", latency_bound="1s", **PAPER, **more)
+        matches, there = 0, []
+        for at in range(0, EVENTS, 400):
+            matches += len(live.process(events.slice(at, 400)))
+            there.append(live.metrics()["live_partial_matches"])
+        return matches, float(np.mean(there[5:]))
+
+    (truth, whole), (hys, left), (rs, rest) = run(None), run(HybridState(model(LONG))), run(by_name("rs", seed=1))
+    assert left < 0.51 * whole and rest > 0.5 * whole
+    assert hys > 0.98 * truth and rs < 0.55 * truth
