@@ -47,6 +47,10 @@ def ratios(parts: Parts) -> list[str]:
         what = "Work is to look at live partial matches, and some to store them. Where half is saved, recall of hys"
         told = joined(f"{of(paper, name, '50%'):.2f} with {name}" for name in STATE)
         said.append(f"{asked(what, of(paper, 'hys', '50%'), 0.98)} It is {told}.")
+        said.append(
+            "Then half of the partial matches that would live do not, and hys finds all, RS half: "
+            "`tests/shedding/hybrid/test_shedder.py` counts them."
+        )
     free = [target for target in paper.targets if "oracle" in paper.shedders and of(paper, "oracle", target) >= 1]
     if free:
         events, matches = (of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))

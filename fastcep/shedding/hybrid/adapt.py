@@ -126,17 +126,19 @@ class Adapted:
 
         Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
         So what they may differ by is as if there were fewer of them, each of which counts for a clump. Of one event all
-        are counted, or none. Squares of differences are added up over classes: it shows when these change places.
+        are counted, or none. And they vary from window to window as they did in history. Squares of differences are
+        added up over classes: it shows when these change places.
         """
         made = expected * self._history.events / self._recent.events
         pool, per_match, per_event = self._parts.pools(keys, made, stands > _RARE)
         clump = 1 + share * per_match + per_event
         pairs, own = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
         of, want, got = pairs // 256, np.bincount(own, expected), np.bincount(own, counted)
-        spread = np.bincount(own, np.maximum(squares, expected * stands / share)) * clump[of]
-        alone = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
+        alone = np.bincount(own, np.maximum(squares, expected * stands / share))
+        spread = np.maximum(alone * clump[of], alone + np.maximum(want, got) * self._parts.varies(keys, own))
+        by_event = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
         sums = np.bincount(pool, counted)
-        self._recent.number = float((sums[alone > 0] ** 2 / alone[alone > 0]).sum())
+        self._recent.number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
         apart, both = np.abs(got - want), np.bincount(of, got + want)
         self.drift = float(np.abs(sums - np.bincount(pool, expected)).sum() / both.sum())
         by_chance = np.bincount(of) + _CHANCE**2
@@ -220,6 +222,8 @@ class _Parts:
         kinds = flow.members * flow.event_stride
         self.looks = np.zeros((groups, flow.slices, kinds))
         self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
+        none = np.ones((groups + 1, flow.states))
+        self._varies = none if flow.varies is None else flow.varies
         self.asked, self.states, self.stride, self.members = flow.asked, flow.states, flow.stride, flow.members
 
     def stands(self, keys: Keys, made: Floats, binds: Floats, cells: Floats) -> Floats:
@@ -238,6 +242,13 @@ class _Parts:
             kept = own * np.where(begins, 1.0, inherited[parent])
             inherited = np.where(there > 0, np.bincount(group, made * kept, len(there)) / np.maximum(there, 1e-9), 1.0)
         return 1 / np.maximum(kept, 1e-9)
+
+    def varies(self, keys: Keys, own: Ints) -> Floats:
+        """How much the numbers of groups of keys, which have one source and target each, vary from window to window."""
+        _, first = np.unique(own, return_index=True)
+        source = _field(keys[first], "source")
+        row = np.where(source > 0, (source - 1) * self.stride + _field(keys[first], "source_class") + 1, 0)
+        return self._varies[row, _field(keys[first], "target")]
 
     def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
         """Of kinds of children their pool; of each pool, among how many that come of the same partial match a child is,

@@ -28,6 +28,9 @@ Bits = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Kinds = Mapping[str, Classes | Tree]  #: by variable
 
+#: By so many windows it is told how much their numbers vary, and by how many at least.
+_WINDOWS, _FEWEST = 4096, 8
+
 
 @dataclass(frozen=True)
 class Step:
@@ -78,6 +81,9 @@ class Flow:
         float64[states]: how many events a partial match of a state binds, on the mean.
     memory
         Whether what is consumed is memory, the lengths of partial matches, and not work.
+    varies
+        float64[1 + groups, states]: of what is made of the partial matches of a group (the first row: of none) for a
+        state, the variance from window to window by the mean: 1 where each comes by itself.
     """
 
     events: float
@@ -91,6 +97,7 @@ class Flow:
     asked: Floats
     lengths: Floats
     memory: bool = False
+    varies: Floats | None = None
 
     @cached_property
     def child(self) -> dict[str, npt.NDArray[Any]]:
@@ -176,7 +183,7 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
         float(account.limits.shape[1]), states, stride, members, event_stride, account.slices,
         _children(account, source, kind, groups), _looks(looks),
         np.bincount(kinds, minlength=members * event_stride).astype(np.float64), _lengths(account, states),
-        account.memory,
+        account.memory, _varies(account, source, states, states * stride),
     )  # fmt: skip
 
 
@@ -187,6 +194,7 @@ def _told(own: Classes | Tree, names: Sequence[str], values: Floats, null: Bits)
 
 def total(flows: Sequence[Flow]) -> Flow:
     """The flow of several pieces of one stream, which are told apart in the same way."""
+    varies = [(flow.varies, flow.events) for flow in flows if flow.varies is not None]
     children = pa.concat_tables([flow.children for flow in flows]).group_by(["source", "slice", "kind", "target"])
     looks = pa.concat_tables([flow.looks for flow in flows]).group_by(["group", "slice", "kind"])
     summed = children.aggregate([(name, "sum") for name in ("made", "stored", "matched")])
@@ -201,7 +209,27 @@ def total(flows: Sequence[Flow]) -> Flow:
         ),
         asked=np.sum([flow.asked for flow in flows], axis=0),
         lengths=sum(flow.lengths * flow.births for flow in flows) / np.maximum(sum(flow.births for flow in flows), 1.0),
+        varies=np.average([own for own, _ in varies], 0, [events for _, events in varies]) if varies else None,
     )  # fmt: skip
+
+
+def _varies(account: Account, source: Shorts, states: int, groups: int) -> Floats:
+    """How much what is made varies from window to window; 1 where there are too few windows to tell."""
+    events = account.limits.shape[1]
+    window = 1 + max(0, round(float((account.limits[-1] - np.arange(events)).mean())))
+    last = events // window - 1  # windows begin in every one but the last; the first is not full
+    at = account.record.events // window
+    first = max(1, last - _WINDOWS)
+    found = np.ones((groups + 1) * states)
+    if last - first < _FEWEST:
+        return found.reshape(-1, states)
+    inside = (at >= first) & (at < last)
+    pair = (source[inside] + 1).astype(np.int64) * states + account.record.states[inside]
+    pairs, of = np.unique(pair, return_inverse=True)
+    counts = np.bincount(of * (last - first) + at[inside] - first, minlength=len(pairs) * (last - first))
+    by_window = counts.reshape(len(pairs), -1)
+    found[pairs] = np.maximum(by_window.var(axis=1, ddof=1) / by_window.mean(axis=1), 1.0)
+    return found.reshape(-1, states)
 
 
 def _columns(table: pa.Table) -> dict[str, npt.NDArray[Any]]:

@@ -82,6 +82,8 @@ class HybridModel:
         parts |= {"children": flow.children, "looks": flow.looks, "values": self.values}
         parts["asked"] = pa.table({"events": flow.asked})
         parts["lengths"] = pa.table({"events": flow.lengths})
+        if flow.varies is not None:
+            parts["varies"] = pa.table({"by_mean": flow.varies.reshape(-1)})
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.prices.nanoseconds, "cost_table": self.prices.name}
         numbers["variables"] = list(self.variables)
@@ -105,6 +107,7 @@ class HybridModel:
                 children=parts["children"], looks=parts["looks"],
                 asked=parts["asked"].column("events").to_numpy().astype(np.float64),
                 lengths=parts["lengths"].column("events").to_numpy().astype(np.float64),
+                varies=_varies(parts, numbers["states"]),
             )  # fmt: skip
             prices = CostTable(numbers["cost_table"], **numbers["prices"])
             found = cls(
@@ -124,6 +127,7 @@ class HybridModel:
         flow = self.flow
         assert len(flow.lengths) == flow.states == len(self.variables)
         assert len(flow.asked) == flow.members * flow.event_stride
+        assert flow.varies is None or flow.varies.shape == (1 + flow.states * flow.stride, flow.states)
         assert all(own.count <= flow.stride for own in self.classes.values())
         assert all(own.count <= flow.event_stride for own in self.event_classes.values())
         flow.cascade(self.prices)
@@ -133,3 +137,9 @@ def _named(parts: Mapping[str, pa.Table], prefix: str) -> dict[str, Classes | Tr
     return {
         name.removeprefix(prefix): classes_from_table(part) for name, part in parts.items() if name.startswith(prefix)
     }
+
+
+def _varies(parts: Mapping[str, pa.Table], states: int) -> Floats | None:
+    if "varies" not in parts:
+        return None
+    return parts["varies"].column("by_mean").to_numpy().astype(np.float64).reshape(-1, states)

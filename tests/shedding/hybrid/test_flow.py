@@ -12,6 +12,7 @@ import pytest
 import store_strategies
 import strategies
 from accounted import Definition, is_told, times_of
+from flowing import expected
 from groups_reference import drops
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -215,3 +216,24 @@ def test_classes_of_the_account_are_those_of_the_matcher() -> None:
 def _counted(classes: Classes, events: pa.Table, kind: str, size: int) -> list[float]:
     values = events["V"].to_numpy()[np.array(events["type"].to_pylist()) == kind].astype(float)[:, None]
     return np.bincount(classes.of(values, np.zeros(values.shape, bool)), minlength=size).astype(float).tolist()
+
+
+def test_how_much_counts_vary_from_window_to_window() -> None:
+    """By hand: pairs a, b in windows of ten events; and 1 where there are too few windows."""
+    own = query("PATTERN SEQ(A a, B b) WITHIN 10 EVENTS")
+    rng = np.random.default_rng(5)
+    kinds = rng.choice(["A", "B", "D"], 800, p=[0.3, 0.3, 0.4])
+    events = pa.table({"type": kinds, "ID": np.ones(800, np.int64), "V": np.ones(800, np.int64), "ts": np.arange(800)})
+    flow = expected(own, events, 2)
+    made = np.zeros((2, 80))
+    for place in range(800):
+        made[0, place // 10] += kinds[place] == "A"
+        made[1, place // 10] += (kinds[max(0, place - 9) : place] == "A").sum() if kinds[place] == "B" else 0
+    told = made[:, 1:79].var(axis=1, ddof=1) / made[:, 1:79].mean(axis=1)
+    assert flow.varies is not None and flow.varies.shape == (3, 2)
+    assert flow.varies[0, 0] == pytest.approx(max(1.0, told[0])) and flow.varies[1, 1] == pytest.approx(told[1])
+    assert flow.varies[2].tolist() == [1, 1] and told[1] > 2
+    short = expected(own, events.slice(0, 80), 2)
+    assert short.varies is not None and (short.varies == 1).all()
+    both = total([flow, short])
+    assert both.varies is not None and both.varies[1, 1] == pytest.approx((800 * told[1] + 80) / 880)
