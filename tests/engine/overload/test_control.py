@@ -323,3 +323,32 @@ def test_key_groups_move_only_between_engines_with_the_same_classes(stream: pa.T
         fc.Engine.restore(one.snapshot(), shedder=shedders[1])
     again = fc.Engine.restore(one.snapshot(), shedder=shedders[0])
     assert again.metrics()["live_partial_matches"] == one.metrics()["live_partial_matches"] > 0
+
+
+def test_a_shedder_learns_before_it_decides_and_rests_when_nothing_is_demanded(stream: pa.Table) -> None:
+    calls: list[str] = []
+
+    class Told(RandomMatches):
+        def learn(self, views: Any) -> None:
+            calls.append("learn")
+
+        def decide(self, demand: float, before: float, views: Any) -> Any:
+            calls.append("decide")
+            return super().decide(demand, before, views)
+
+        def rest(self) -> None:
+            calls.append("rest")
+
+    class Wanted(shedding.Detector):
+        name = "wanted"
+        amounts = iter([0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.3] + [0.0] * 1000)
+
+        def read(self, load: Any) -> Any:
+            return shedding.Reading(0.0, amount=next(self.amounts))
+
+        def spec(self) -> dict[str, Any]:
+            return {}
+
+    live = engine(query(), Told(), detector=Wanted())
+    live.process(stream)
+    assert calls == ["learn", "decide"] * 2 + ["rest"] + ["learn", "decide"] + ["rest"]
