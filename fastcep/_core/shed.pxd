@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 from fastcep._core.core cimport Core
-from fastcep._core.shedtables cimport Shed
+from fastcep._core.shedtables cimport DRAWN_BITS, Shed
 from fastcep._core.store cimport Bucket
 from fastcep._core.tables cimport HOME, Edge
 
@@ -18,6 +18,12 @@ cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept n
 cdef inline int64_t class_of(int64_t word) noexcept nogil:
     """The class in a row's class word, which may hold a mark and the number of a record as well."""
     return word & (HOME - 1)
+
+
+cdef inline int64_t steps_of(int64_t chance) noexcept nogil:
+    """A chance in steps of 1 / 16,384, by which births and rows are drawn; all of them only where it is 1."""
+    cdef int64_t steps = (chance + (1 << 31 - DRAWN_BITS)) >> (32 - DRAWN_BITS)
+    return steps if chance >> 32 else min(steps, (1 << DRAWN_BITS) - 1)
 
 
 cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:

@@ -189,16 +189,11 @@ cdef int refuse(Core* core, const Edge* edge, const Bucket* bucket, int first, i
 cdef inline bint _falls_birth(const Core* core, int64_t start, int64_t chance) noexcept nogil:
     """Whether a child is refused: drawn by the first event that it binds, and the last one."""
     cdef int64_t first = core.event_position if start < 0 else core.starts.position[start & core.starts.mask]
-    return _below(_drawn(core, first, core.event_position, 0), chance)
+    return _drawn(core, first, core.event_position, 0) < steps_of(chance)
 
 
 cdef inline int64_t _drawn(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
     return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> (64 - DRAWN_BITS))
-
-
-cdef inline bint _below(int64_t drawn, int64_t chance) noexcept nogil:
-    """Whether what was drawn is below a chance, which counts in steps of 1 / 16,384."""
-    return drawn < (chance + (1 << 31 - DRAWN_BITS)) >> (32 - DRAWN_BITS)
 
 
 cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) noexcept nogil:
@@ -337,7 +332,7 @@ cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* coun
                             _fall(core, number, row)
                             some = True
                         elif shed.flows.on and classed >= 0 and salt == 0:
-                            stands(row + classed, stands_for(chances[cell]))
+                            stands(row + classed, stands_for(steps_of(chances[cell]) << 32 - DRAWN_BITS))
                 row += index.fixed
             if some:
                 compact(index, bucket, core.starts.kept)
@@ -355,8 +350,8 @@ cdef inline bint _falls_row(const Core* core, const State* state, int64_t* row, 
         if drawn == 0:
             drawn = _drawn_of(core, state, row, 0) + 1
             row[state.classed] |= drawn << DRAWN_AT
-        return _below(drawn - 1, chance)
-    return _below(_drawn_of(core, state, row, salt), chance)
+        return drawn - 1 < steps_of(chance)
+    return _drawn_of(core, state, row, salt) < steps_of(chance)
 
 
 cdef int64_t _drawn_of(const Core* core, const State* state, const int64_t* row, uint64_t salt) noexcept nogil:

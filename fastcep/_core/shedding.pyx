@@ -14,9 +14,9 @@ from fastcep._core.observed cimport Observed
 from fastcep._core.flows cimport (
     CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add, flows_clear,
     flows_free, flows_init, stands_for)
-from fastcep._core.shed cimport mixed, walk_cells
+from fastcep._core.shed cimport mixed, steps_of, walk_cells
 from fastcep._core.shedmemory cimport shed_init, slice_births
-from fastcep._core.shedtables cimport MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node
+from fastcep._core.shedtables cimport DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node
 from fastcep._core.vectors cimport take
 
 cdef extern from "check.h":
@@ -197,7 +197,7 @@ cdef class Shedding:
         self.core.shed.births = False
         for i in range(n):
             self.core.shed.refuse[i] = flat[i]
-            self.core.shed.refuse_stands[i] = stands_for(flat[i])
+            self.core.shed.refuse_stands[i] = stands_for(steps_of(flat[i]) << 32 - DRAWN_BITS)
             self.core.shed.births |= flat[i] > 0
         grown = np.asarray(chances).max(axis=2, initial=0) > np.asarray(chances)[:, :, 0] if n > 0 else np.zeros((0, 1), bool)
         for i in range(self.core.n_states):

@@ -47,6 +47,10 @@ class ConstantDemand(Shedder):
         """One that always says the same."""
         return SameDemand(self.demand)
 
+    def slices_of(self, query: ast.Query) -> int:
+        """Those of the inner one."""
+        return self.inner.slices_of(query)
+
     def learn(self, views: Sequence[View]) -> None:
         """Let the inner one learn."""
         self.inner.learn(views)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Lock
 from time import monotonic_ns
 from typing import Any
 
@@ -37,22 +38,26 @@ class WallClock:
 
     def __init__(self, source: Callable[[], int] = monotonic_ns) -> None:
         self._source = source
-        self._stands: tuple[int | None, int] = None, 0  # since when, and for how long before; one for other threads
+        self._since: int | None = None  # it stands
+        self._before = 0  # for how long it stood
+        self._lock = Lock()
 
     def now(self) -> int:
         """Nanoseconds since some moment."""
-        since, before = self._stands
-        return (self._source() if since is None else since) - before
+        with self._lock:
+            return (self._source() if self._since is None else self._since) - self._before
 
     @contextmanager
     def standing(self) -> Iterator[None]:
         """Let no time pass, for what a measurement does that is not to be measured."""
-        since, before = self._source(), self._stands[1]
-        self._stands = since, before
+        with self._lock:
+            since = self._since = self._source()
         try:
             yield
         finally:
-            self._stands = None, before + self._source() - since
+            with self._lock:
+                self._before += self._source() - since
+                self._since = None
 
 
 class VirtualClock:

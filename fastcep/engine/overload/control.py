@@ -181,7 +181,7 @@ class Control:
             now = self.clock.now()
             spent = float(now - self._began)
             if arrivals is not None:
-                self._pace.occupy(now, int(arrivals[0]))
+                self._pace.occupy(now, int(arrivals[0]), self._began)
             waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
@@ -222,10 +222,9 @@ class Control:
         self._plan_next(time)
 
     def _view(self, query: Controlled) -> View:
-        assert self.shedder is not None
         by_window = query.events / self._pace.step
         return View(
-            query.plan, query.shedding, self.shedder.slices, by_window, query.events, query.given, self._pace.spare()
+            query.plan, query.shedding, query.slices, by_window, query.events, query.given, self._pace.spare()
         )
 
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:

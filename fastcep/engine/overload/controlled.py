@@ -48,6 +48,8 @@ class Controlled:
         How many events a window has, by those between the last two decisions.
     given
         How many events its matcher was given.
+    slices
+        Into how many slices of time its window is cut.
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
@@ -64,7 +66,7 @@ class Controlled:
             _table(events[name]) if name in events and plan.event_features[member] else None
             for member, name in enumerate(self._names)
         ]
-        self._slices = 1 if shedder is None else shedder.slices
+        self.slices = 1 if shedder is None else shedder.slices_of(plan.query)
         self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
         if shedder is not None and shedder.observes:
             self.shedding.observe()
@@ -95,7 +97,7 @@ class Controlled:
         shedding, old = self.shedding, self.orders
         types = len(self.plan.type_members)
         if orders.counts and not old.counts:
-            shedding.count_flows(self._slices)
+            shedding.count_flows(self.slices)
         elif old.counts and not orders.counts:
             shedding.stop_flows()
         if orders.counts:
@@ -109,7 +111,7 @@ class Controlled:
         if orders.births is not None or old.births is not None:
             births = _chances(orders.births, (len(self.plan.states), shedding.stride))
             if births.ndim == 2:  # children are counted by slices
-                births = np.repeat(births[:, :, None], self._slices if orders.counts else 1, axis=2)
+                births = np.repeat(births[:, :, None], self.slices if orders.counts else 1, axis=2)
             shedding.refuse_births(births)
         self.orders = orders
         if orders.drops is None or not orders.drops.any():

@@ -81,9 +81,12 @@ class Pace:
         self.since += number
         self.spent += spent
 
-    def occupy(self, now: int, arrival: int) -> None:
-        """On the wall clock a stretch is done: since the last one the engine has waited for its first event at most."""
-        self._busy += now - max(self._ended, arrival)
+    def occupy(self, now: int, arrival: int, began: int) -> None:
+        """On the wall clock a stretch is done: since the last one the engine has waited for its first event at most.
+
+        Of the first stretch counts what passed since it ``began``.
+        """
+        self._busy += now - max(self._ended or began, arrival)
         self._ended = now
 
     @property
@@ -148,9 +151,9 @@ class Pace:
     def state(self) -> list[Any]:
         """What a snapshot has of it, as JSON has it."""
         return [self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-                self.held, self._growth, self._at_once]  # fmt: skip
+                self.held, self._growth, self._at_once, self._busy]  # fmt: skip
 
     def resume(self, state: list[Any]) -> None:
         """Go on from `state`."""
         (self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-         self.held, self._growth, self._at_once) = state  # fmt: skip
+         self.held, self._growth, self._at_once, self._busy) = state  # fmt: skip

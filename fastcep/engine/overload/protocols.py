@@ -276,7 +276,7 @@ class Shedder(Protocol):
     often
         Whether it drops at decisions only, so that these must not be rare whatever they cost.
     slices
-        Into how many slices of time it cuts the window.
+        Into how many slices of time it cuts windows, if that does not depend on the query.
     observes
         Whether a record of all partial matches is kept, see `fastcep.engine.overload.observe`; it must drop nothing.
     """
@@ -305,6 +305,10 @@ class Shedder(Protocol):
     def detector(self, of: str) -> Detector:
         """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
         ...
+
+    def slices_of(self, query: ast.Query) -> int:
+        """Into how many slices of time it cuts the windows of a query: `slices`."""
+        return self.slices
 
     def learn(self, views: Sequence[View]) -> None:
         """Take into account what was counted; called before `decide`, where there is time for it."""

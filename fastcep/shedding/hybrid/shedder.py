@@ -32,6 +32,9 @@ _WORTH = 0.02
 #: After a change of the stream so many times as much is let through, but at most this share of what is dropped.
 _MORE, _OPEN = 10.0, 0.1
 
+#: Children of at least this share of the events are counted.
+_LEAST = 1e-6
+
 #: A share of the matches that is as good as all.
 _ALL = 1 - 1e-6
 
@@ -49,12 +52,15 @@ class Course:
         How many events the query had been given when it began, and when what was counted was last looked at.
     demand, saved
         What was demanded last, and for how much what lives was thinned out.
+    share
+        Of which share of the events children are counted.
     """
 
     began: int
     since: int
     demand: float = 0.0
     saved: float = 0.0
+    share: float = 1.0
 
 
 class Hybrid(Baseline):
@@ -106,11 +112,7 @@ class Hybrid(Baseline):
         self._models = {item.query.name: HybridModel.of(item) for item in self._given}
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
-        self.slices, *others = {item.flow.slices for item in self._models.values()}
-        if others:
-            raise ValidationError(
-                f"shedder {self.name!r}: models with {self.slices} and {others[0]} slices; fit all with as many"
-            )
+        self.slices = max(item.flow.slices for item in self._models.values())
         self._levels: dict[str, Levels | Covering] = {}
         self._courses: dict[str, Course] = {}
         self._standing: dict[str, tuple[Levels | Covering, float, bool, Orders]] = {}
@@ -136,6 +138,10 @@ class Hybrid(Baseline):
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """How events are told apart."""
         return self._models[query.name].event_classes
+
+    def slices_of(self, query: ast.Query) -> int:
+        """Those of its model."""
+        return self._models[query.name].flow.slices
 
     def learn(self, views: Sequence[View]) -> None:
         """Hold what was counted of each query against its flow, whenever a slice of the window has passed."""
@@ -166,6 +172,7 @@ class Hybrid(Baseline):
             saved=chosen.saved if chosen.kept >= _ALL else 0.0,
             counts=self._share(name, view) if self._adapt else 0.0,
         )  # fmt: skip
+        course.share = orders.counts
         self._standing[name] = levels, demand, alert, orders
         if chosen.cells.any() and chosen.saved > course.saved + _WORTH * (course.saved > 0):
             orders.drops = orders.births
@@ -184,9 +191,9 @@ class Hybrid(Baseline):
         counted, learned = view.flows(), self._learned[name]
         if course.since - passed < course.began + view.window:  # some do not know for how many they stand
             return
-        chosen, share = self._levels_of(name, view).choose(course.demand), self._share(name, view)
+        chosen = self._levels_of(name, view).choose(course.demand)
         dropped = self._dropped(chosen, learned.alert)
-        if learned.learn(counted, passed, view.window, *dropped, share):
+        if learned.learn(counted, passed, view.window, *dropped, course.share):
             del self._levels[name]
             course.saved = 0.0
 
@@ -200,8 +207,8 @@ class Hybrid(Baseline):
         return (1 - share) * chosen.binds, (1 - share) * chosen.cells
 
     def _share(self, name: str, view: View) -> float:
-        """Of which share of the events children are counted."""
-        return min(1.0, view.spare / self._learned[name].flow.per_event)
+        """Of which share of the events children are to be counted."""
+        return min(1.0, max(_LEAST, view.spare / self._learned[name].flow.per_event))
 
     def _levels_of(self, name: str, view: View) -> Levels | Covering:
         if name not in self._levels:

@@ -154,6 +154,26 @@ def test_orders_that_change_are_made_up_for_at_once(first: float, then: float, d
     assert np.mean(told) == pytest.approx(truth, rel=0.25)
 
 
+@pytest.mark.parametrize("chance", [0.99999, 1 - 1e-9])
+def test_births_are_all_refused_by_a_chance_of_one_only(chance: float) -> None:
+    """Some are let through, and stand for as many as are not: the mean of twenty seeds."""
+    events, sums, made_ = long()[0], [], []
+    for seed in range(20):
+        engine = made(query(), shedder(query(), 4, seed), index="key")
+        own = controlled(engine)
+        births = np.zeros((len(own.plan.states), own.shedding.stride, 4))
+        births[0] = chance
+        own.carry_out(Orders(births=births, counts=1.0), 0)
+        engine.process(events)
+        keys, counts, *_ = own.shedding.flows()
+        sums.append(counts[keys.astype(np.int64) >> 50 & 0xFFF == 1].sum())
+        made_.append(engine.metrics()["rows_created"])
+    truth = long()[1].children
+    expected_ = truth["made"].to_numpy()[truth["source"].to_numpy() // long()[1].stride == 0].sum()
+    assert 0 < np.mean(made_) < 100
+    assert abs(np.mean(sums) - expected_) < 5 * np.std(sums, ddof=1) / np.sqrt(20)
+
+
 def test_a_full_table_tells_how_many_it_has_not_counted() -> None:
     own, events = query(), ds1(events=3_000, seed=3)
     engine = made(own, shedder(own, 4), index="key")

@@ -32,6 +32,13 @@ def test_eight_times_a_window(window: float, step: int) -> None:
     assert begun(Pace(True, False, 0.0, 0.0), window) == step
 
 
+def test_the_first_stretch_counts_from_where_it_began() -> None:
+    pace = Pace(True, False, 0.0, None)
+    pace.add(10, 500.0, 0, 1_000)
+    pace.occupy(10_000, 1_000, 9_000)  # nobody was there to take it
+    assert pace.busy == 100
+
+
 def test_where_nothing_is_decided_it_never_is() -> None:
     pace = Pace(False, False, 0.0, 30_000.0)
     assert pace.step == MOST_EVENTS == begun(pace, 800, 100_000)
@@ -69,13 +76,13 @@ def test_busy_is_all_but_waiting() -> None:
     pace = Pace(True, False, 0.0, None)
     pace.add(10, 500.0, 0, 1_000)
     assert pace.busy == 50
-    pace.occupy(2_000, 1_000)  # it arrived when nothing was done
+    pace.occupy(2_000, 1_000, 500)  # it arrived when nothing was done
     assert pace.busy == 100
     pace.add(10, 500.0, 0, 1_500)
-    pace.occupy(3_000, 1_500)  # it had arrived before the last stretch was done
+    pace.occupy(3_000, 1_500, 2_500)  # it had arrived before the last stretch was done
     assert pace.busy == 100
     pace.add(20, 500.0, 0, 5_000)
-    pace.occupy(7_000, 5_000)
+    pace.occupy(7_000, 5_000, 5_000)
     assert pace.busy == 100
 
 

@@ -213,7 +213,6 @@ def test_options() -> None:
     for options, message in (
         ({"explore": 1.5}, "explore=1.5"), ({"seed": -1}, "seed=-1"), ({"model": []}, "expected at least one"),
         ({"adapt": 1}, "adapt=1; expected True or False"),
-        ({"model": [model(), model(SHORT, "short", 2)]}, "slices; fit all with as many"),
     ):  # fmt: skip
         with pytest.raises(fc.ValidationError, match=message):
             Hybrid(**{"model": model()} | options)  # type: ignore[arg-type]
@@ -352,3 +351,16 @@ def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
     (truth, whole), (hys, left), (rs, rest) = run(None), run(HybridState(model(LONG))), run(by_name("rs", seed=1))
     assert left < 0.51 * whole and rest > 0.5 * whole
     assert hys > 0.98 * truth and rs < 0.55 * truth
+
+
+def test_queries_whose_windows_are_cut_differently() -> None:
+    """An explicit window is one slice: both are shed for by one shedder."""
+    explicit = query(f"{Q1.split(' WITHIN')[0]} WINDOW EVERY 2ms CLOSE AFTER 2ms", "explicit")
+    models = [model(), fc.fit(explicit, ds1(events=EVENTS, seed=44), cost_table="paper", index="key")]
+    both = Hybrid(models)
+    assert (both.slices, both.slices_of(query()), both.slices_of(explicit)) == (4, 4, 1)
+    live = fc.Engine([query(), explicit], clock="virtual", latency_bound=5.0, shedder=both, **PAPER)
+    matches = live.process(stream())
+    told = live.metrics()["shedding"]
+    assert len(matches) > 0 and told["demand"] > 0
+    assert all(own["changes"] == 0 for own in told["model"].values())
