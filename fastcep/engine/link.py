@@ -50,12 +50,7 @@ class Linker:
 
     def prepare(self, query: ast.Query) -> None:
         """Look up every function that ``query`` calls, in RETURN too; the error names the query."""
-        expressions = [item.expression for item in query.returns]
-        expressions += [] if query.where is None else [query.where]
-        if isinstance(query.window, ast.ExplicitWindow):
-            bounds = (query.window.opening, query.window.closing)
-            expressions += [bound.where for bound in bounds if bound.where is not None]
-        for expression in expressions:
+        for expression in ast.expressions(query):
             for node in ast.walk(expression):
                 if isinstance(node, ast.UserCall):
                     try:

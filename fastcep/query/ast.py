@@ -417,6 +417,15 @@ def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
     return (where,)
 
 
+def expressions(query: Query) -> Iterator[Expr]:
+    """Yield what a query computes: of RETURN, of WHERE, and of what opens and closes its windows."""
+    yield from (item.expression for item in query.returns)
+    wheres = [query.where]
+    if isinstance(query.window, ExplicitWindow):
+        wheres += [query.window.opening.where, query.window.closing.where]
+    yield from (where for where in wheres if where is not None)
+
+
 def variables(node: Expr) -> frozenset[str]:
     """Names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
     return frozenset(part.leaf for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))

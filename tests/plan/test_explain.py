@@ -59,7 +59,8 @@ def test_the_picture_in_the_docs_is_of_the_query_in_the_docs() -> None:
 # ------------------------------------------------------------------------- facts
 
 KEYS = {
-    "query": "name text window windows strategy key store predicates ring per_event variables states indexes edges",
+    "query": "name text window windows strategy key slices store predicates ring per_event variables states indexes "
+    "edges",
     "variables": "name types minimum maximum repeated conditions",
     "states": "number variable accepts accept_guard accept_for_all registers indexes birth",
     "indexes": "number state keys guard for_all",

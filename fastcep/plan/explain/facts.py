@@ -11,6 +11,7 @@ from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain,
 from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import EdgePlan, Plan
+from fastcep.plan.slicing import slicing_facts
 from fastcep.query import ast, expression_text, to_text
 from fastcep.query.patterns import leaves_of
 from fastcep.query.printer import name_text
@@ -47,6 +48,7 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
             "weight": query.weight,
         },
         "key": _key(plan),
+        "slices": slicing_facts(plan),
         **_threads(plan, threads),
         "store": {"kind": plan.store, "why": plan.why, **({} if plan.index == "full" else {"index": plan.index})},
         "predicates": _PREDICATES,

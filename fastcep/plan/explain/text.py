@@ -14,6 +14,7 @@ from fastcep.plan.explain.words import (
     strategy_text,
     title,
 )
+from fastcep.plan.slicing import slicing_text
 from fastcep.query.printer import name_text
 
 __all__ = ["text"]
@@ -47,6 +48,7 @@ def _general(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("windows", f"{windows['mode']}: {windows['why']}"),
         ("strategy", strategy_text(facts)),
         ("key", _key_text(facts["key"])),
+        ("slices", slicing_text(facts["slices"])),
         *([("threads", _threads_text(facts))] if "threads" in facts else []),
         ("store", f"{_STORES[store['kind']]} ({store['why']}){_INDEXES[store.get('index', 'full')]}"),
         ("predicates", f"{_served(predicates)}; {_served(predicates['until_compiled'])} until they are compiled"),

@@ -1,0 +1,21 @@
+"""Spark: patterns in any DataFrame, and models fitted on history of any size. Needs the extra ``spark``, and Java.
+
+>>> import fastcep.spark
+>>> matches = fastcep.spark.detect(spark.read.parquet("trips.parquet"), query)  # doctest: +SKIP
+"""
+
+from fastcep.errors import ValidationError
+
+try:
+    import pyspark
+except ModuleNotFoundError as error:
+    raise ValidationError(f"fastcep.spark needs {error.name}; install it with: pip install 'fastcep[spark]'") from None
+
+from pyspark.sql import DataFrame
+
+if not hasattr(DataFrame, "repartitionById"):
+    raise ValidationError(f"fastcep.spark needs Spark 4.1 or newer, found {pyspark.__version__}; upgrade pyspark")
+
+from fastcep.spark.detect import detect, explain, in_order
+
+__all__ = ["detect", "explain", "in_order"]

@@ -1,0 +1,189 @@
+"""A DataFrame's columns as the engine needs them: times as nanoseconds, types as numbers, attributes under plain names.
+
+So tasks need not know how the stream is stored, and what is sent to them is small. All of it are Spark's own
+expressions, but for times without a zone, and dates, which go through fastcep's own rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_type
+
+from fastcep.errors import SchemaError, ValidationError
+from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.convert import Place, from_numpy, time_column
+from fastcep.events.schema import suggestion
+from fastcep.events.units import NANOSECONDS
+from fastcep.query import ast
+
+__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "events_of", "plain_query"]
+
+#: Columns of `Events.frame`, beside ``c0``, ``c1``, … for attributes and ``o0``, … for what ties are broken by.
+TIME, TYPE, NUMBER, SLICE = "time", "type", "number", "slice"
+_ORIGIN = "DataFrame"
+
+
+@dataclass(frozen=True)
+class Events:
+    """The events of a DataFrame.
+
+    Attributes
+    ----------
+    frame
+        ``raw`` (bigint: the time in its own unit), ``type`` (int: type id, -1 not declared; none if the schema has no
+        type column), ``number`` (bigint, if the schema has a sequence column), attributes; nulls where they are.
+    schema
+        The user's.
+    unit
+        Nanoseconds of a unit of ``raw``.
+    order
+        Columns that say, after the time, in which order events come.
+    numbered
+        Whether ``number`` is there.
+    """
+
+    frame: DataFrame
+    schema: Schema
+    unit: int
+    order: tuple[str, ...]
+    numbered: bool
+
+
+def events_of(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None = None) -> Events:
+    """Take the events of a DataFrame.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing, or of a type that does not fit.
+    ValidationError
+        `order_by` is wrong, or the DataFrame is a stream.
+    """
+    if not isinstance(frame, DataFrame):
+        raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; spark.read gives one")
+    if frame.isStreaming:
+        raise ValidationError("found a streaming DataFrame, expected one with an end, as spark.read gives it")
+    _check(frame, schema)
+    ties = _ties(frame, schema, order_by)
+    raw, unit = _time(frame, schema)
+    columns = [raw.alias("raw")]
+    if schema.type is not None:
+        columns.append(_type(frame, schema).alias(TYPE))
+    if schema.sequence is not None:
+        columns.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
+    columns += [_column(frame, name).alias(f"o{at}") for at, name in enumerate(ties)]
+    columns += [_column(frame, column.source).alias(f"c{at}") for at, column in enumerate(schema.columns)]
+    plain = frame.select(*columns)
+    order: list[str] = [NUMBER]
+    if schema.sequence is None:  # what is left to tell apart after these is the same to every query
+        kinds = [TYPE] if schema.type is not None else []
+        order = [*(f"o{at}" for at in range(len(ties))), *kinds, *(f"c{at}" for at in range(len(schema.columns)))]
+    if schema.type is not None and schema.other_types == "ignore":
+        plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
+    return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
+
+
+def plain_query(query: ast.Query) -> ast.Query:
+    """The query over the columns of `Events.frame`, with times in ns as ``time``."""
+    schema = query.schema
+    types = {name: dict(schema.attributes(name)) for name in schema.type_names}
+    several = schema.type is not None
+    plain = Schema(
+        types, time=TIME, type=TYPE if several else None, sequence=NUMBER,
+        codes={name: number for number, name in enumerate(types)} if several else None,
+        sources={name: {of: f"c{schema.column_of(name, of)}" for of in own} for name, own in types.items()},
+    )  # fmt: skip
+    return replace(query, schema=plain)
+
+
+def _check(frame: DataFrame, schema: Schema) -> None:
+    """Let the engine refuse columns before anything runs."""
+    fields = [pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields]
+    empty = pa.Table.from_batches([], schema=pa.schema(fields))
+    EventBatch.from_data(schema, empty, StringTable(), _ORIGIN)
+
+
+def _arrow_type(kind: T.DataType) -> Any:
+    if isinstance(kind, T.TimestampType):
+        return pa.timestamp("us", "UTC")
+    try:
+        return to_arrow_type(kind)
+    except PySparkTypeError:  # is refused if it is needed
+        return pa.struct([])
+
+
+def _column(frame: DataFrame, source: str | int) -> Column:
+    name = frame.columns[source] if isinstance(source, int) else source
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> list[str]:
+    names = [order_by] if isinstance(order_by, str) else list(order_by or ())
+    if names and schema.sequence is not None:
+        raise ValidationError(
+            f"order_by={order_by!r}: the schema's sequence column {schema.sequence!r} gives the order of events with "
+            "one time; leave order_by out"
+        )
+    for name in names:
+        if not isinstance(name, str) or name not in frame.columns:
+            raise ValidationError(
+                f"order_by={order_by!r}: there is no column {name!r}{suggestion(name, frame.columns)}"
+            )
+    return names
+
+
+def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:
+    """The time as bigint, and how many ns its unit has."""
+    column = _column(frame, schema.time)
+    name = schema.time if isinstance(schema.time, str) else frame.columns[schema.time]
+    kind = next(field.dataType for field in frame.schema.fields if field.name == name)
+    if isinstance(kind, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
+        return column.cast("bigint"), NANOSECONDS[schema.time_unit]
+    if isinstance(kind, T.TimestampType):
+        return F.unix_micros(column), NANOSECONDS["us"]
+    if isinstance(kind, T.TimestampNTZType | T.DateType):
+        zone = schema.time_zone
+
+        def fastcep_time(times: pa.Array[Any]) -> pa.Array[Any]:
+            return _local_times(times, zone)
+
+        make: Any = arrow_udf
+        return make(fastcep_time, "bigint")(column), 1
+    raise SchemaError(
+        f"{_ORIGIN}, column {name!r}: found {kind.simpleString()} as time, expected bigint, timestamp or date; cast it"
+    )
+
+
+def _local_times(times: Any, zone: str | None) -> pa.Array[Any]:
+    """Times of a zone as ns, null where they are."""
+    known = times.drop_null()
+    found: Any = time_column(known, "ns", zone, Place(_ORIGIN, "time", lambda row: row))
+    valid = times.is_valid().to_numpy(zero_copy_only=False)
+    out = np.zeros(len(times), np.int64)
+    out[valid] = found
+    whole: pa.Array[Any] = from_numpy(out, nulls=~valid)
+    return whole
+
+
+def _type(frame: DataFrame, schema: Schema) -> Column:
+    """The type id, -1 of a type that is not declared, null where there is none."""
+    assert schema.type is not None
+    column = _column(frame, schema.type)
+    names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
+    known = F.create_map(*(F.lit(part) for number, name in enumerate(names) for part in (name, number)))
+    if len(names) <= 32:
+        found = F.lit(-1)
+        for number, name in reversed(list(enumerate(names))):
+            found = F.when(column == F.lit(name), F.lit(number)).otherwise(found)
+        return F.when(column.isNotNull(), found)
+    return F.when(column.isNotNull(), F.coalesce(F.try_element_at(known, column), F.lit(-1)))

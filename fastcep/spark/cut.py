@@ -1,0 +1,223 @@
+"""Decide how the stream of a query is cut: by key or by time, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from fastcep.errors import ValidationError
+from fastcep.plan import Plan, make_plan
+from fastcep.plan.plan import KeyPlan
+from fastcep.plan.slicing import Context, Slicing, context_text, relevant_types, slicing_of
+from fastcep.query import ast
+from fastcep.spark.columns import NUMBER, TYPE, Events, events_of
+from fastcep.spark.place import Cut, key_group, placed
+from fastcep.spark.slices import Slice, TimeCut, time_cut
+from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
+from fastcep.spark.task import Numbering
+
+__all__ = ["Job", "job_of", "numbered"]
+
+#: How finely times are known, per slice: places where slices can begin that need a number of events before them.
+_PARTS = 8
+_MOST_SLICES = 1024
+#: Events in a slice of which there can be no fewer, and of which there should be no more.
+_FEWEST, _MOST = 20_000, 4_000_000
+#: Slices of time that read again more than this share of the stream are no gain over sending it twice.
+_AGAIN = 0.25
+#: Groups of keys per slice; one with so many times the events of a slice is cut by time.
+_GROUPS, _HEAVY = 8, 1.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query over the events of a DataFrame, and how they are cut.
+
+    Attributes
+    ----------
+    plan
+        Of the query.
+    events
+        With ``time``, and those types only that matter; with numbers, unless slices know their places.
+    survey
+        Of the stream.
+    cut
+        Into slices.
+    group
+        The column of the group of an event's key, if it is cut by key.
+    why
+        Why it is cut so.
+    """
+
+    plan: Plan
+    events: Events
+    survey: Survey
+    cut: Cut
+    group: Column | None
+    why: str
+
+    def told(self) -> str:
+        """A few lines for people."""
+        cut, count = self.cut, len(self.cut.slices)
+        slices = "1 slice" if count == 1 else f"{count:,} slices"
+        lines = [f"Spark       {self.survey.events:,} events in {slices}, {self.why}"]
+        if cut.time is not None and len(cut.time.slices) > 1:
+            lines.append(f"again       {context_text(cut.time.context)} before each slice of time")
+        if cut.groups:
+            heavy = sum(cut.heavy)
+            told = f", {heavy:,} of them cut by time" if heavy else ""
+            lines.append(f"keys        {len(cut.groups):,} groups{told}")
+        own = "places in the sorted stream" if self.plan.query.schema.sequence is None else "of the schema's column"
+        return "\n".join([*lines, f"numbers     {own}"])
+
+
+def job_of(
+    frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None, slicing: str, slices: int | None
+) -> Job:
+    """Survey a stream and cut it; parameters and errors as for `detect`."""
+    if slicing not in ("auto", "key", "time"):
+        raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
+    known = isinstance(slices, int) and not isinstance(slices, bool) and 1 <= slices <= _MOST_SLICES
+    if slices is not None and not known:
+        raise ValidationError(f"slices={slices!r}: expected a whole number from 1 to {_MOST_SLICES}, or None")
+    plan = make_plan(query)
+    ways = slicing_of(plan)
+    _check(query, ways, slicing)
+    events = events_of(frame, query.schema, order_by)
+    wanted = slices or 2 * _cores(frame.sparkSession)
+    survey = survey_of(events, min(wanted, _MOST_SLICES) * _PARTS)
+    events = timed(events)
+    if slices is None:
+        wanted = max(min(wanted, survey.events // _FEWEST), -(-survey.events // _MOST), 1)
+        wanted = min(wanted, _MOST_SLICES)
+    by, why = _choice(ways, events, survey, wanted, slicing)
+    if by == "time":
+        return _by_time(plan, ways, events, survey, wanted, why)
+    return _by_key(plan, ways, events, survey, wanted, why)
+
+
+def _check(query: ast.Query, ways: Slicing, asked: str) -> None:
+    reasons = [str(way) for way, by in ((ways.key, "key"), (ways.time, "time")) if asked in ("auto", by)]
+    possible = [way for way, by in ((ways.key, "key"), (ways.time, "time")) if asked in ("auto", by)]
+    if all(isinstance(way, str) for way in possible):
+        mend = "run it in one engine, fastcep.Engine"
+        if isinstance(ways.key, str) and "no attribute is equal" in ways.key:
+            mend = "let all of its variables agree in an attribute, WHERE [attribute], or " + mend
+        how = "" if asked == "auto" else f" by {asked}"
+        raise ValidationError(f"query {query.name!r} cannot be cut{how}: {'; '.join(reasons)}; {mend}")
+
+
+def _cores(session: SparkSession) -> int:
+    """How much runs beside each other; a session by Spark Connect tells only how much is shuffled to."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:
+        return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _choice(ways: Slicing, events: Events, survey: Survey, wanted: int, asked: str) -> tuple[str, str]:
+    """By which of the two, and why."""
+    key, time = ways.key, ways.time
+    if isinstance(key, str) or asked == "time":
+        return "time", "by time" + (f": {key}" if isinstance(key, str) else "")
+    told = f"by {' = '.join(dict.fromkeys(key.attributes))}"
+    if isinstance(time, str) or asked == "key":
+        return "key", told + (f": {time}" if isinstance(time, str) else "")
+    again = _again(time, survey, wanted)
+    if events.numbered or again > _AGAIN:
+        return "key", told
+    return "time", f"by time: {again:.1%} is read again, where to cut {told} numbers would have to be given first"
+
+
+def _again(context: Context, survey: Survey, wanted: int) -> float:
+    """The share of the stream that slices of time read again, if it comes evenly."""
+    span = max(survey.last - survey.first, 1)
+    by_events = (context.events + context.every_events) / max(survey.events, 1)
+    return (wanted - 1) * ((context.nanoseconds + context.every_nanoseconds) / span + by_events)
+
+
+def _by_time(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: int, why: str) -> Job:
+    assert isinstance(ways.time, Context)
+    cut = time_cut(survey.parts, wanted, ways.time, counted=not events.numbered)
+    if cut.edges:
+        cut = cut.placed(counted(events, cut.edges))
+    if events.numbered and not ways.numbered:
+        events = _relevant(plan, events)
+    return Job(plan, events, survey, Cut(cut.slices, cut), None, why)
+
+
+def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: int, why: str) -> Job:
+    assert isinstance(ways.key, KeyPlan)
+    events = _relevant(plan, events if events.numbered else numbered(events, survey, wanted))
+    group = key_group(plan, ways.key, events.schema, wanted * _GROUPS)
+    if wanted == 1:
+        return Job(plan, events, survey, Cut((Slice(),), groups=(0,), heavy=(False,)), F.lit(0), why)
+    with stage(events.frame.sparkSession, "fastcep: events by key"):
+        rows = events.frame.groupBy(group.alias("group")).count().collect()
+    sizes = [0] * (wanted * _GROUPS)
+    for row in rows:
+        sizes[row["group"]] = row["count"]
+    context = ways.time if isinstance(ways.time, Context) and not ways.time.events else None
+    return Job(plan, events, survey, key_cut(sizes, wanted, survey.parts, context), group, why)
+
+
+def key_cut(sizes: Sequence[int], wanted: int, parts: Sequence[int], context: Context | None) -> Cut:
+    """Put groups of keys into slices: large ones first, each into the slice that has least; too large ones by time.
+
+    Parameters
+    ----------
+    sizes
+        Events of each group.
+    wanted
+        How many slices there should be.
+    parts
+        Times that divide the stream into parts of about as many events.
+    context
+        What slices of time need; None: there can be none.
+    """
+    fair = max(sum(sizes) / wanted, 1.0)
+    heavy = [context is not None and size > _HEAVY * fair and len(parts) > 0 for size in sizes]
+    time: TimeCut | None = None
+    if any(heavy):
+        assert context is not None
+        time = time_cut(parts, -(-max(sizes) // int(fair)), context, counted=False)
+    light = max(1, round(sum(size for size, own in zip(sizes, heavy, strict=True) if not own) / fair))
+    loads, groups = [0] * light, [0] * len(sizes)
+    slices: list[Slice] = [Slice()] * light
+    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        if heavy[at] and time is not None:
+            groups[at] = len(slices)
+            slices += time.slices
+        else:
+            groups[at] = min(range(light), key=loads.__getitem__)
+            loads[groups[at]] += sizes[at]
+    return Cut(tuple(slices), time, tuple(groups), tuple(heavy))
+
+
+def _relevant(plan: Plan, events: Events) -> Events:
+    """Without events of types that the query does not ask for; their numbers and the clock do not need them."""
+    wanted = [number for number, own in enumerate(relevant_types(plan)) if own]
+    if events.schema.type is None or len(wanted) == len(events.schema.type_names):
+        return events
+    return replace(events, frame=events.frame.filter(F.col(TYPE).isin(wanted)))
+
+
+def numbered(events: Events, survey: Survey, wanted: int) -> Events:
+    """Give events the numbers that they have in the whole stream: it is sorted, slice by slice, for that."""
+    cut = time_cut(survey.parts, wanted, Context(), counted=True)
+    cut = cut.placed(counted(events, cut.edges))
+    task = Numbering(cut.slices)
+
+    def fastcep_number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    ties = [name for name in events.frame.columns if name.startswith("o")]
+    fields = [field for field in events.frame.schema.fields if field.name not in ties]
+    schema = T.StructType([*fields, T.StructField(NUMBER, T.LongType())])
+    sorted_ = placed(events, Cut(cut.slices, cut)).drop(*ties)
+    return replace(events, frame=sorted_.mapInArrow(fastcep_number, schema), order=(NUMBER,), numbered=True)

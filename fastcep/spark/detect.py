@@ -1,0 +1,153 @@
+"""``fastcep.spark.detect``: the matches of one engine, found by many.
+
+Data flow: the columns that the query reads are made plain (`columns`), one or two small jobs survey the stream
+(`survey`), the driver cuts it into slices (`cut`, `slices`), each event goes to its slices in order (`place`), and an
+engine runs over each (`task`). Only events are sent, once; what comes to the driver is a few numbers.
+
+Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from fastcep.engine import Engine
+from fastcep.engine.queries import Buildable, built_queries
+from fastcep.errors import ValidationError
+from fastcep.query import ast
+from fastcep.spark.columns import plain_query
+from fastcep.spark.cut import job_of
+from fastcep.spark.place import placed
+from fastcep.spark.task import ORDER, Detection, Shipped, match_schema, shipped
+
+__all__ = ["by_value", "detect", "explain", "in_order"]
+
+
+def detect(
+    frame: DataFrame,
+    query: ast.Query | Buildable,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    attributes: bool = False,
+    slicing: str = "auto",
+    slices: int | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Find the matches of a query in a DataFrame.
+
+    The stream is surveyed when this is called (one or two small jobs); matches are found when they are asked for.
+
+    Parameters
+    ----------
+    frame
+        The events, in any order, with the columns that the query's schema names. Times are integers in the schema's
+        unit, timestamps or dates.
+    query
+        One query.
+    order_by
+        Columns by which events of one time are ordered, if the schema has no sequence column. Events that agree in
+        these, too, are ordered by what the query reads of them, so that the matches do not depend on how the
+        DataFrame is stored.
+    attributes
+        Return the time and every attribute of all matched events, as `Engine` does.
+    slicing
+        ``key`` or ``time`` cuts the stream by these; ``auto``: as is possible, and takes less work (`explain` tells).
+    slices
+        Into about how many slices; None: two for each of the session's cores, and more if they would be long.
+    **options
+        Of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `Matches.to_arrow`, and ``match_order``: sorted by this (`in_order`), matches come as one engine
+        gives them; its field ``detected`` is the time in ns, of which ``detected_at`` has microseconds. Events are
+        named by their sequence numbers: the schema's, or their places in the sorted stream.
+
+    Raises
+    ------
+    ValidationError
+        The stream cannot be cut for this query, or an option is wrong.
+    SchemaError, DataError
+        The DataFrame is not as the schema says.
+    """
+    (built,) = _one(query, attributes)
+    options = _checked(options)
+    job = job_of(frame, built, order_by, slicing, slices)
+    engine = Engine(plain_query(built), **options)  # which refuses what it cannot run
+    functions = shipped(built)
+    task = Detection(plain_query(built), job.cut.slices, match_schema(engine), job.events.numbered, options, functions)
+
+    def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    with by_value(functions):
+        return placed(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+
+
+def in_order(matches: DataFrame) -> DataFrame:
+    """The matches of `detect` in the order in which one engine gives them."""
+    return matches.orderBy(ORDER)
+
+
+def explain(
+    frame: DataFrame,
+    query: ast.Query | Buildable,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    slicing: str = "auto",
+    slices: int | None = None,
+) -> str:
+    """Tell how `detect` would cut a DataFrame: the plan of the query, and its slices. The stream is surveyed for it.
+
+    Parameters
+    ----------
+    frame, query, order_by, slicing, slices
+        As for `detect`.
+
+    Raises
+    ------
+    ValidationError, SchemaError, DataError
+        As from `detect`.
+    """
+    (built,) = _one(query, False)
+    job = job_of(frame, built, order_by, slicing, slices)
+    return f"{Engine(built).explain()}\n{job.told()}"
+
+
+def _one(query: ast.Query | Buildable, attributes: bool) -> list[ast.Query]:
+    built = built_queries(query, attributes)
+    if len(built) != 1:
+        raise ValidationError(f"found {len(built)} queries, expected one; call detect for each")
+    return built
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    known = ("index", "memory_limit", "on_memory_limit", "store")
+    for name in options:
+        if name not in known:
+            raise ValidationError(f"{name}=…: detect gives engines no such option; it takes {', '.join(known)}")
+    return options
+
+
+@contextmanager
+def by_value(functions: Shipped) -> Iterator[None]:
+    """Send the user's functions with their code: other machines need not have the modules that they are from."""
+    from pyspark import cloudpickle
+
+    pickles: Any = cloudpickle
+    modules: set[ModuleType] = {sys.modules[python.__module__] for _, python, _ in functions.functions}
+    with ExitStack() as stack:
+        for module in modules:
+            if module.__name__ != "__main__" and module.__name__ not in pickles.list_registry_pickle_by_value():
+                pickles.register_pickle_by_value(module)
+                stack.callback(pickles.unregister_pickle_by_value, module)
+        yield

@@ -1,0 +1,155 @@
+"""What there is to know of a stream before it is cut: how many events, from when to when, and whether all can be taken.
+
+Each survey is a small job over few columns; nothing but its figures comes to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from fastcep.errors import DataError
+from fastcep.events.schema import suggestion
+from fastcep.events.units import INT64_MAX
+from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
+
+__all__ = ["Survey", "bucket", "counted", "stage", "survey_of", "timed"]
+
+#: Of how many parts the quantiles may be off.
+_ACCURACY = 20_000
+_ORIGIN = "DataFrame"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Figures of a stream.
+
+    Attributes
+    ----------
+    events
+        How many there are.
+    first, last
+        Their times, ns; 0 of none.
+    parts
+        Times, ns, ascending, that divide the stream into parts of about as many events.
+    """
+
+    events: int
+    first: int
+    last: int
+    parts: tuple[int, ...]
+
+
+def survey_of(events: Events, parts: int) -> Survey:
+    """Survey events, and refuse what no engine would take.
+
+    Parameters
+    ----------
+    events
+        Of which columns are known, but no times yet.
+    parts
+        Into how many parts the times divide the stream.
+
+    Raises
+    ------
+    DataError
+        A time, type or number is null, a type is not declared, or a time does not fit nanoseconds.
+    """
+    frame, schema = events.frame, events.schema
+    raw = F.col("raw")
+    shares = [number / parts for number in range(1, parts)] or [0.5]
+    asked: dict[str, Column] = {
+        "events": F.count(F.lit(1)), "no_time": F.count_if(raw.isNull()), "first": F.min(raw), "last": F.max(raw),
+        "parts": F.percentile_approx(raw, shares, F.lit(_ACCURACY)),
+    }  # fmt: skip
+    if schema.type is not None:
+        asked["no_type"] = F.count_if(F.col(TYPE).isNull())
+        asked["unknown"] = F.count_if(F.col(TYPE) == -1)
+    if schema.sequence is not None:
+        asked["no_number"] = F.count_if(F.col(NUMBER).isNull())
+    with stage(frame.sparkSession, "fastcep: survey of the stream"):
+        found = frame.agg(*(column.alias(name) for name, column in asked.items())).collect()[0].asDict()
+    _refuse_nulls(events, found)
+    if not found["events"]:
+        return Survey(0, 0, 0, ())
+    first, last = found["first"] * events.unit, found["last"] * events.unit
+    if max(abs(first), abs(last)) > INT64_MAX:
+        raise DataError(
+            f"{_ORIGIN}, column {schema.time!r}: found times from {found['first']} to {found['last']} in units of "
+            f"{events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
+        )
+    return Survey(found["events"], first, last, tuple(part * events.unit for part in found["parts"]))
+
+
+def _refuse_nulls(events: Events, found: dict[str, Any]) -> None:
+    schema = events.schema
+    for name, column, what in (
+        ("no_time", schema.time, "a time"), ("no_type", schema.type, "an event type"),
+        ("no_number", schema.sequence, "a sequence number"),
+    ):  # fmt: skip
+        if found.get(name):
+            raise DataError(
+                f"{_ORIGIN}, column {column!r}: found null in {found[name]:,} of {found['events']:,} rows, expected "
+                f"{what}; drop these rows or fill it in"
+            )
+    if found.get("unknown"):
+        known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
+        raise DataError(
+            f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {found['unknown']:,} of "
+            f"{found['events']:,} rows, expected declared ones{suggestion('', known)}; declare them or set "
+            'other_types="ignore"'
+        )
+
+
+def timed(events: Events) -> Events:
+    """The same with ``time`` in ns in the place of ``raw``; the survey has found that all of them fit."""
+    rest = [name for name in events.frame.columns if name != "raw"]
+    time = (F.col("raw") * F.lit(events.unit)).alias(TIME)
+    return replace(events, frame=events.frame.select(time, *rest))
+
+
+def counted(events: Events, edges: Sequence[int]) -> list[int]:
+    """How many events there are before, between and behind times: one more than there are edges."""
+    cell = bucket(TIME, edges).alias("cell")
+    with stage(events.frame.sparkSession, "fastcep: places of the slices"):
+        rows = events.frame.groupBy(cell).count().collect()
+    counts = [0] * (len(edges) + 1)
+    for row in rows:
+        counts[row["cell"]] = row["count"]
+    return counts
+
+
+def bucket(column: str, edges: Sequence[int]) -> Column:
+    """How many of the ascending edges a value is not below: a search by halves, in Spark's own expressions."""
+    return F.expr(_search(column, edges, 0, len(edges)))
+
+
+def _search(column: str, edges: Sequence[int], low: int, high: int) -> str:
+    if low == high:
+        return str(low)
+    middle = (low + high) // 2
+    below, above = _search(column, edges, low, middle), _search(column, edges, middle + 1, high)
+    return f"IF({column} < {edges[middle]}L, {below}, {above})"
+
+
+@contextmanager
+def stage(session: SparkSession, name: str) -> Iterator[None]:
+    """Give the jobs inside a name in Spark's pages; a session by Spark Connect has none to give."""
+    try:
+        context = session.sparkContext
+    except Exception:
+        yield
+        return
+    before = context.getLocalProperty("spark.job.description"), context.getLocalProperty("callSite.short")
+    context.setJobDescription(name)
+    context.setLocalProperty("callSite.short", name)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before[0] or "")
+        context.setLocalProperty("callSite.short", before[1] or "")

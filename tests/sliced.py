@@ -1,0 +1,131 @@
+"""Slices run in this process, as Spark runs them elsewhere: which events each gets, and what all find together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import harness
+import pyarrow as pa
+from naive import Event
+
+import fastcep as fc
+from fastcep.plan import make_plan
+from fastcep.plan.plan import KeyPlan
+from fastcep.query import ast
+from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query
+from fastcep.spark.cut import key_cut
+from fastcep.spark.place import Cut
+from fastcep.spark.slices import TimeCut
+from fastcep.spark.task import ORDER, Detection, match_schema
+
+Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it goes on by time
+
+
+def by_time(event: Event) -> tuple[int, bool]:
+    return 0, True
+
+
+def by_key(query: ast.Query, events: Sequence[Event], wanted: int, parts: Sequence[int]) -> tuple[Cut, Route]:
+    """Cut by key, of which each value is a group of its own; too large ones by time."""
+    plan = make_plan(query)
+    assert isinstance(plan.key, KeyPlan)
+    columns = list(plan.key.columns)
+    if plan.partition is not None:
+        for kind, own in enumerate(plan.partition.columns):
+            if own and columns[kind] < 0:
+                columns[kind] = own[plan.key.partition]
+    schema, groups, sizes = query.schema, {}, []
+
+    def group(event: Event) -> int:
+        at = columns[schema.type_id(event.type)]
+        name = next((name for name in schema.attributes(event.type) if schema.column_of(event.type, name) == at), None)
+        value = None if name is None else event.values[name]
+        return groups.setdefault(repr(value if not isinstance(value, float) else value + 0.0), len(groups))
+
+    for event in events:
+        at = group(event)
+        sizes += [0] * (at + 1 - len(sizes))
+        sizes[at] += 1
+    from fastcep.plan.slicing import Context, slicing_of
+
+    context = slicing_of(plan).time
+    cut = key_cut(sizes or [0], wanted, parts, context if isinstance(context, Context) else None)
+
+    def route(event: Event) -> tuple[int, bool]:
+        return cut.groups[group(event)], cut.heavy[group(event)]
+
+    return cut, route
+
+
+def counts(events: Sequence[Event], cut: TimeCut) -> list[int]:
+    """How many events there are between the edges of a cut."""
+    found = [0] * (len(cut.edges) + 1)
+    for event in events:
+        found[sum(edge <= event.time for edge in cut.edges)] += 1
+    return found
+
+
+def detected(
+    query: ast.Query,
+    events: Sequence[Event],
+    cut: Cut,
+    route: Route = by_time,
+    *,
+    numbered: bool = False,
+    rows: int = 3,
+) -> pa.Table:
+    """What all slices find, each by itself, sorted by the order that matches come with."""
+    query_there = plain_query(query)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there)), numbered)
+        batches = [
+            batch
+            for number in range(len(cut.slices))
+            for batch in task(pieces(query, events_of(number, events, cut, route), number, numbered, rows))
+        ]
+    table = pa.Table.from_batches(batches, task.schema).sort_by(ORDER)
+    times = [order["detected"] for order in table[ORDER].to_pylist()]
+    at = table.column_names.index("detected_at")
+    return table.set_column(at, "detected_at", pa.array(times, pa.timestamp("ns", "UTC"))).drop_columns(ORDER)
+
+
+def events_of(number: int, events: Sequence[Event], cut: Cut, route: Route) -> list[Event]:
+    """Those that Spark sends to a slice."""
+    found = []
+    for event in events:
+        first, timed = route(event)
+        begins, ends = (cut.time.begins, cut.time.ends) if cut.time is not None and timed else ([], [])
+        low = first + sum(end <= event.time for end in ends)
+        high = first + sum(begin <= event.time for begin in begins)
+        if low <= number <= high:
+            found.append(event)
+    return found
+
+
+def pieces(query: ast.Query, events: Sequence[Event], number: int, numbered: bool, rows: int) -> list[pa.RecordBatch]:
+    """The batches of a slice, with the columns that Spark gives."""
+    schema = query.schema
+    out = []
+    for at in range(0, len(events), rows):
+        part = events[at : at + rows]
+        columns: dict[str, Any] = {TIME: pa.array([event.time for event in part], pa.int64())}
+        if schema.type is not None:
+            columns[TYPE] = pa.array([schema.type_id(event.type) for event in part], pa.int32())
+        if numbered:
+            columns[NUMBER] = pa.array([event.seq for event in part], pa.int64())
+        for place, column in enumerate(schema.columns):
+            values = [_value(schema, event, place) for event in part]
+            columns[f"c{place}"] = pa.array(values, harness.ARROW_TYPES[column.dtype])
+        columns[SLICE] = pa.array([number] * len(part), pa.int32())
+        out.append(pa.RecordBatch.from_pydict(columns))
+    return out
+
+
+def _value(schema: fc.Schema, event: Event, place: int) -> Any:
+    for name in schema.attributes(event.type):
+        if schema.column_of(event.type, name) == place:
+            return event.values[name]
+    return None

@@ -1,0 +1,294 @@
+"""``fastcep.spark.detect`` finds what one engine finds, order included, on real Spark."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from detection import assert_detects, one_engine, with_rows
+
+import fastcep as fc
+import fastcep.spark
+from fastcep import datasets
+
+pytestmark = pytest.mark.spark
+
+V = {"ID": "int64", "V": "int64"}
+DS1 = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")
+NUMBERED = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us", sequence="row")
+SAME = "a.ID = b.ID AND a.ID = c.ID"
+QUERIES = {
+    "Q1": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V + b.V = c.V WITHIN 1ms",
+    "QS": f"PATTERN SEQ(A a, B b, C c) WHERE {SAME} AND a.V = 10 AND b.V = 10 AND c.V = 10 WITHIN 5ms",
+    "QK": "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
+    "trailing": "PATTERN SEQ(A a, B b, NEG C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V = b.V WITHIN 500us",
+    "leading": "PATTERN SEQ(NEG C c, A a, B b) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V = b.V WITHIN 500us",
+    "count": "PATTERN SEQ(A a, B b) WHERE a.V = b.V AND a.ID = b.ID WITHIN 40 EVENTS",
+    "strict": "PATTERN SEQ(A a, B b, C c) WHERE [ID] WITHIN 5ms STRATEGY strict_contiguity",
+    "close": "PATTERN SEQ(A a, NEXT B b, C c) WHERE a.ID = c.ID WITHIN 300us",
+    "next": "PATTERN SEQ(A a, B b, C c) WHERE [ID] WITHIN 1ms STRATEGY skip_till_next",
+    "first": "PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 1ms SELECT first",
+    "slide": "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V "
+    "WINDOW EVERY 150 EVENTS CLOSE AFTER 1ms SELECT last CONSUME consumed LIMIT 3 PER WINDOW",
+    "opened": "PATTERN SEQ(B a, C b) WHERE a.ID = b.ID WINDOW OPEN ON A o WHERE o.V = 1 CLOSE AFTER 70 EVENTS",
+    "periodic": "PATTERN PERIODIC(A a, 250us, C c) WHERE a.ID = c.ID AND a.V = 10 WITHIN 2ms",
+}
+BOTH = ["Q1", "QS", "QK", "trailing", "leading", "next", "first"]
+
+
+@pytest.fixture(scope="module")
+def ds1() -> pa.Table:
+    return with_rows(datasets.ds1(events=60_000, seed=7))
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any, ds1: pa.Table) -> Any:
+    return spark.createDataFrame(ds1).repartition(3, "V").cache()  # not in order
+
+
+@pytest.mark.parametrize("slices", [1, 4, 32])
+@pytest.mark.parametrize("name", ["Q1", "QS", "QK"])
+def test_limit_queries(frame: Any, ds1: pa.Table, name: str, slices: int) -> None:
+    query = fc.parse(QUERIES[name], DS1, name=name)
+    wanted = one_engine(query, ds1)
+    assert len(wanted) > 30
+    assert_detects(frame, query, wanted, order_by="row", slices=slices)
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("Q1", "QS", "QK")])
+def test_by_time(frame: Any, ds1: pa.Table, name: str) -> None:
+    query = fc.parse(QUERIES[name], DS1, name=name)
+    wanted = one_engine(query, ds1)
+    assert len(wanted) > 10
+    assert_detects(frame, query, wanted, order_by="row", slicing="time", slices=9)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_by_key(frame: Any, ds1: pa.Table, name: str) -> None:
+    """Ten keys of which some share a group, and those with more events than a slice should have are cut by time."""
+    query = fc.parse(QUERIES[name], NUMBERED, name=name)
+    wanted = one_engine(query, ds1)
+    assert_detects(frame, query, wanted, slicing="key", slices=16)
+
+
+def test_numbers_are_given_before_events_go_to_their_keys(frame: Any, ds1: pa.Table) -> None:
+    query = fc.parse(QUERIES["Q1"] + " RETURN a.seq, c.seq - a.seq AS between", DS1)
+    assert_detects(frame, query, one_engine(query, ds1), order_by=["row"], slicing="key", slices=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Q1", "QS", "QK"])
+def test_a_million_events(spark: Any, name: str) -> None:
+    table = with_rows(datasets.ds1(events=1_000_000, seed=7))
+    query = fc.parse(QUERIES[name], DS1, name=name)
+    frame = spark.createDataFrame(table)
+    wanted = one_engine(query, table)
+    for slices in (1, 4, 32):
+        assert_detects(frame, query, wanted, order_by="row", slices=slices)
+
+
+# -------------------------------------------------------------------- real data
+
+TRIPS = fc.Schema(
+    {"BikeTrip": {"bike": "int64", "start": "int64", "end": "int64"}}, time="start_date",
+    sources={"BikeTrip": {"bike": "bike_id", "start": "start_terminal", "end": "end_terminal"}},
+)  # fmt: skip
+HOT_PATHS = (
+    "PATTERN SEQ(BikeTrip{2,} a[], BikeTrip b) "
+    "WHERE a[i+1].bike = a[i].bike AND a[i+1].start = a[i].end AND a[last].bike = b.bike WITHIN 1h"
+)
+
+
+@pytest.mark.parametrize("slicing", ["key", "time"])
+def test_hot_paths(spark: Any, tmp_path: Path, slicing: str) -> None:
+    """A year of trips in a Parquet file, with minutes as timestamps and many ties."""
+    table = with_rows(pq.read_table(datasets.path("bayarea_2014")))
+    path = tmp_path / "trips.parquet"
+    at = table.column_names.index("start_date")
+    us = table["start_date"].cast(pa.timestamp("us", "UTC"))
+    pq.write_table(table.set_column(at, "start_date", us), path)
+    query = fc.parse(HOT_PATHS, TRIPS, name="hot_paths")
+    wanted = one_engine(query, table)
+    assert len(wanted) == 18_638
+    assert_detects(spark.read.parquet(str(path)), query, wanted, order_by="row", slicing=slicing, slices=6)
+
+
+@pytest.mark.parametrize(("steps", "matches"), [(3, 578), (5, 21)])
+def test_google_prefixes(spark: Any, steps: int, matches: int) -> None:
+    table = with_rows(pq.read_table(datasets.path("google_2011")))
+    schema = fc.parse_file(Path(__file__).parents[2] / "examples" / "papers" / "cluster.cep").schema
+    names = ["Su a", "Sc b", "Ev c", "Sc d", "Ev e"][:steps]
+    where = ["[job, task]", "b.machine = c.machine", "b.machine != d.machine", "d.machine = e.machine"][: steps - 1]
+    query = fc.parse(f"PATTERN SEQ({', '.join(names)}) WHERE {' AND '.join(where)} WITHIN 1h", schema, name="prefix")
+    wanted = one_engine(query, table)
+    assert len(wanted) == matches
+    assert_detects(spark.createDataFrame(table), query, wanted, order_by="row", slices=4)
+
+
+# --------------------------------------------------------------------- columns
+
+WHEN = fc.Schema({"A": {"x": "int64"}}, time="at")
+
+
+@pytest.mark.parametrize(
+    ("kind", "zone"),
+    [
+        ("timestamp", None),
+        ("timestamp_ntz", None),
+        ("timestamp_ntz", "America/New_York"),
+        ("date", None),
+        ("int", None),
+    ],
+)
+def test_times(spark: Any, tmp_path: Path, kind: str, zone: str | None) -> None:
+    """Of every kind they are what the engine reads, whatever the session's zone, through changes of the clock."""
+    days = [datetime(2024, 3, 9, 12) + timedelta(minutes=40 * n) for n in range(90)]
+    times: Any = pa.array(days, pa.timestamp("us"))
+    schema = fc.Schema({"A": {"x": "int64"}}, time="at", time_zone=zone, time_unit="s")
+    if kind == "timestamp":
+        times = times.cast(pa.timestamp("us", "UTC"))
+    elif kind == "date":
+        times = pa.array([date(2024, 3, 1) + timedelta(days=n) for n in range(90)])
+    elif kind == "int":
+        times = pa.array(range(0, 90 * 40, 40), pa.int32())
+    table = with_rows(pa.table({"at": times, "x": pa.array(range(90))}))
+    query = fc.parse("PATTERN SEQ(A a, A b) WHERE b.x = a.x + 1 WITHIN 3d", schema)
+    pq.write_table(table, tmp_path / "events.parquet")
+    frame = spark.read.parquet(str(tmp_path / "events.parquet"))
+    assert frame.schema["at"].dataType.simpleString() == kind
+    assert_detects(frame, query, one_engine(query, table), order_by="row", slices=3)
+
+
+def test_columns_of_all_kinds(spark: Any) -> None:
+    """Nulls, -0.0 beside 0.0, strings, other types, codes, and a name that needs quotes."""
+    count = 3_000
+    table = pa.table({
+        "at": pa.array(range(count), pa.int64()), "kind": pa.array([n * 7 % 4 for n in range(count)], pa.int16()),
+        "a key": pa.array([(0.0, -0.0, 1.5, None)[n % 4] for n in range(count)], pa.float64()),
+        "te`xt": pa.array([None if n % 11 == 0 else f"ü{n % 5}" for n in range(count)]),
+        "yes": pa.array([n % 3 == 0 for n in range(count)]), "row": pa.array(range(count), pa.int64()),
+    })  # fmt: skip
+    own = {"k": "float64", "t": "string", "y": "bool"}
+    names = {"k": "a key", "t": "te`xt", "y": "yes"}
+    for sequence, slicing in ((None, "time"), ("row", "key")):
+        schema = fc.Schema(
+            {"A": own, "B": own}, time="at", type="kind", codes={"A": 0, "B": 3}, other_types="ignore",
+            sources={"A": names, "B": names}, sequence=sequence,
+        )  # fmt: skip
+        text = "PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.t = b.t AND a.y != b.y WITHIN 50ns RETURN a.t, b.k, a.y"
+        query = fc.parse(text, schema)
+        wanted = one_engine(query, table)
+        assert len(wanted) > 100
+        order = None if sequence else "row"
+        assert_detects(spark.createDataFrame(table), query, wanted, order_by=order, slicing=slicing, slices=5)
+
+
+def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
+    """Without an order, events of one time come in that of the query's columns, however the DataFrame is stored."""
+    table = pa.table({"at": [n // 6 for n in range(600)], "x": [n * 31 % 60 for n in range(600)]})
+    query = fc.parse("PATTERN SEQ(A a, A b) WHERE b.x = a.x + 1 WITHIN 3ns", WHEN)
+    wanted = one_engine(query, table.sort_by([("at", "ascending"), ("x", "ascending")]))
+    for parts in (1, 5):
+        assert_detects(spark.createDataFrame(table).repartition(parts, "x"), query, wanted, slices=4)
+
+
+def test_no_events(spark: Any) -> None:
+    table = pa.table({"at": pa.array([], pa.int64()), "x": pa.array([], pa.int64())})
+    for text in ("PATTERN SEQ(A a, A b) WITHIN 3ns", "PATTERN SEQ(A a, A+ b[]) WHERE [x] WITHIN UNBOUNDED"):
+        query = fc.parse(text, WHEN)
+        assert_detects(spark.createDataFrame(table), query, one_engine(query, table))
+
+
+def test_attributes_and_functions(spark: Any) -> None:
+    """Columns of all matched events; a function of the user's is sent with its code."""
+
+    @fc.function("int64(int64)", replace=True)
+    def doubled(x: int) -> int:
+        return 2 * x
+
+    try:
+        table = with_rows(pa.table({"at": list(range(100)), "x": [n % 10 for n in range(100)]}))
+        query = fc.parse("PATTERN SEQ(A a, A+ b[]) WHERE b[i].x = doubled(a.x) WITHIN 12ns", WHEN)
+        wanted = one_engine(query, table, attributes=True)
+        assert_detects(spark.createDataFrame(table), query, wanted, order_by="row", slices=3, attributes=True)
+    finally:
+        doubled.unregister()
+
+
+# -------------------------------------------------------------------- refusals
+
+
+def few(spark: Any, **columns: Any) -> Any:
+    return spark.createDataFrame(pa.table({"at": [1, 2, 3], "x": [1, 2, 3], **columns}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SEQ(A a, A b) WITHIN UNBOUNDED", "no attribute is equal.*WITHIN UNBOUNDED lets a match begin any time"),
+        ("SEQ(A a, A b) WITHIN 5ns CONSUME consumed", "CONSUME consumed takes away events.*run it in one engine"),
+        ("SEQ(A a, A b) WHERE [x] WITHIN 5ns AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP PAST LAST drops"),
+        ("SEQ(A a, A b) WINDOW OPEN ON A o CLOSE ON A c", "CLOSE ON an event lets a window begin any time before"),
+    ],
+)
+def test_what_cannot_be_cut_is_refused_by_name(spark: Any, text: str, message: str) -> None:
+    with pytest.raises(fc.ValidationError, match=f"query 'query' cannot be cut: .*{message}"):
+        fastcep.spark.detect(few(spark), fc.parse(f"PATTERN {text}", WHEN))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slicing": "keys"}, "slicing='keys': expected 'auto', 'key' or 'time'"),
+        ({"slices": 0}, "slices=0: expected a whole number from 1 to 1024, or None"),
+        ({"order_by": "X"}, "order_by='X': there is no column 'X'; did you mean 'x'"),
+        ({"slicing": "key"}, "cannot be cut by key: no attribute is equal"),
+        ({"latency_bound": "1ms"}, "latency_bound=…: detect gives engines no such option"),
+    ],
+)
+def test_wrong_options(spark: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(fc.ValidationError, match=message):
+        fastcep.spark.detect(few(spark), fc.parse("PATTERN SEQ(A a, A b) WITHIN 5ns", WHEN), **options)
+
+
+def test_wrong_columns(spark: Any) -> None:
+    query = fc.parse("PATTERN SEQ(A a, A b) WITHIN 5ns", WHEN)
+    typed = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {"x": "int64"}}, time="at", type="kind"))
+    numbered = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {}}, time="at", sequence="n"))
+    cases: list[tuple[type[Exception], str, fc.Query, dict[str, Any]]] = [
+        (fc.SchemaError, "DataFrame, column 'x': found string, expected int64", query, {"x": ["a", "b", "c"]}),
+        (fc.SchemaError, "DataFrame, column 'at': found string as time|found string, expected integers in ns", query,
+         {"at": ["1", "2", "3"]}),
+        (fc.DataError, "column 'at': found null in 1 of 3 rows, expected a time", query, {"at": [1, None, 3]}),
+        (fc.DataError, "column 'kind': found undeclared event types in 2 of 3 rows", typed, {"kind": ["A", "B", "C"]}),
+        (fc.DataError, "column 'kind': found null in 1 of 3 rows, expected an event type", typed,
+         {"kind": ["A", None, "A"]}),
+        (fc.DataError, "column 'n': found null in 2 of 3 rows, expected a sequence number", numbered,
+         {"n": [4, None, None]}),
+    ]  # fmt: skip
+    for kind, message, wanted, columns in cases:
+        with pytest.raises(kind, match=message):
+            fastcep.spark.detect(few(spark, **columns), wanted)
+    late = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {"x": "int64"}}, time="at", time_unit="d"))
+    with pytest.raises(fc.DataError, match="is the time unit right"):
+        fastcep.spark.detect(few(spark, at=[1, 2, 2**40]), late)
+    with pytest.raises(fc.ValidationError, match="expected a Spark DataFrame"):
+        fastcep.spark.detect(pa.table({"at": [1]}), query)
+    taken = fc.parse("PATTERN SEQ(A match_order) WITHIN 5ns", WHEN)
+    with pytest.raises(fc.ValidationError, match="has a column 'match_order'"):
+        fastcep.spark.detect(few(spark), taken)
+    with pytest.raises(fc.ValidationError, match="gives the order of events with one time; leave order_by out"):
+        fastcep.spark.detect(few(spark, n=[1, 2, 3]), numbered, order_by="x")
+
+
+def test_explain(frame: Any) -> None:
+    told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], DS1), order_by="row", slices=4)
+    assert "slices      by ID; by time, with 1ms before each" in told
+    assert "60,000 events in 4 slices, by time: 0.5% is read again, where to cut by ID numbers" in told
+    told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], NUMBERED), slices=16)
+    assert "slices, by ID\nagain       1ms before each slice of time\nkeys        128 groups, " in told
+    assert told.endswith("numbers     of the schema's column")
