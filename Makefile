@@ -42,11 +42,13 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2
+	ci/spark_tests.sh $(BIN)/python "not slow or cluster"
 	ci/wheel_smoke.sh $(BIN)/python
 	ci/debug_build.sh $(BIN)/python
 
 check: lint
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
+	ci/spark_tests.sh $(BIN)/python
 	ci/wheel_smoke.sh $(BIN)/python
 	FASTCEP_EXAMPLES=500 ci/debug_build.sh $(BIN)/python
 

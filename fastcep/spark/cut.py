@@ -13,10 +13,11 @@ from pyspark.sql import types as T
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
-from fastcep.plan.slicing import Context, Slicing, context_text, relevant_types, slicing_of
+from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, TYPE, Events, events_of
+from fastcep.spark.columns import NUMBER, Events, events_of
 from fastcep.spark.place import Cut, key_group, placed
+from fastcep.spark.relevant import relevant
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
@@ -147,13 +148,13 @@ def _by_time(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: 
     if cut.edges:
         cut = cut.placed(counted(events, cut.edges))
     if events.numbered and not ways.numbered:
-        events = _relevant(plan, events)
+        events = relevant(plan, events)
     return Job(plan, events, survey, Cut(cut.slices, cut), None, why)
 
 
 def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: int, why: str) -> Job:
     assert isinstance(ways.key, KeyPlan)
-    events = _relevant(plan, events if events.numbered else numbered(events, survey, wanted))
+    events = relevant(plan, events if events.numbered else numbered(events, survey, wanted))
     group = key_group(plan, ways.key, events.schema, wanted * _GROUPS)
     if wanted == 1:
         return Job(plan, events, survey, Cut((Slice(),), groups=(0,), heavy=(False,)), F.lit(0), why)
@@ -197,14 +198,6 @@ def key_cut(sizes: Sequence[int], wanted: int, parts: Sequence[int], context: Co
             groups[at] = min(range(light), key=loads.__getitem__)
             loads[groups[at]] += sizes[at]
     return Cut(tuple(slices), time, tuple(groups), tuple(heavy))
-
-
-def _relevant(plan: Plan, events: Events) -> Events:
-    """Without events of types that the query does not ask for; their numbers and the clock do not need them."""
-    wanted = [number for number, own in enumerate(relevant_types(plan)) if own]
-    if events.schema.type is None or len(wanted) == len(events.schema.type_names):
-        return events
-    return replace(events, frame=events.frame.filter(F.col(TYPE).isin(wanted)))
 
 
 def numbered(events: Events, survey: Survey, wanted: int) -> Events:

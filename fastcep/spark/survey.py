@@ -20,8 +20,8 @@ from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
 
 __all__ = ["Survey", "bucket", "counted", "stage", "survey_of", "timed"]
 
-#: Of how many parts the quantiles may be off.
-_ACCURACY = 20_000
+#: Quantiles are off by no more than the stream divided by so many times the parts.
+_FINER = 8
 _ORIGIN = "DataFrame"
 
 
@@ -65,7 +65,7 @@ def survey_of(events: Events, parts: int) -> Survey:
     shares = [number / parts for number in range(1, parts)] or [0.5]
     asked: dict[str, Column] = {
         "events": F.count(F.lit(1)), "no_time": F.count_if(raw.isNull()), "first": F.min(raw), "last": F.max(raw),
-        "parts": F.percentile_approx(raw, shares, F.lit(_ACCURACY)),
+        "parts": F.percentile_approx(raw, shares, F.lit(_FINER * parts)),
     }  # fmt: skip
     if schema.type is not None:
         asked["no_type"] = F.count_if(F.col(TYPE).isNull())

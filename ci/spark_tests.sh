@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# usage: ci/spark_tests.sh PYTHON [MARKS] -- run the tests of Spark, in one session; MARKS says which of them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ci/find_java.sh >/dev/null
+"$1" -m pytest -q -n 0 -m "spark and (${2:-not nothing})" tests/spark
