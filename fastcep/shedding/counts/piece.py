@@ -34,13 +34,28 @@ _LAST = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Piece:
-    """Events in the order of the stream; ``first`` to before ``last`` are the positions of those that it owns."""
+    """Events in the order of the stream.
+
+    Attributes
+    ----------
+    events, batch
+        As they came, and read.
+    strings
+        What the codes in the batch stand for.
+    first, last
+        It owns the events from the one position to before the other.
+    head, head_owned
+        What was left out before these events, and lies in no window, and of it the positions that are owned: from the
+        one to before the other.
+    """
 
     events: pa.Table
     batch: EventBatch
     strings: StringTable
     first: int
     last: int
+    head: pa.Table
+    head_owned: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -62,10 +77,13 @@ def piece_of(who: str, query: ast.Query, events: Any, owned: tuple[int, int] | N
     first, last = _range(who, owned, len(batch))
     opening = query.window.opening.events if isinstance(query.window, ast.ExplicitWindow) else None
     skipped = min(-base % opening, len(batch)) if opening else 0
-    if skipped:
-        table = table.slice(batch.row(skipped) if skipped < len(batch) else len(table))
-        batch = batch.slice(skipped, len(batch))
-    return Piece(table, batch, strings, max(0, first - skipped), max(0, last - skipped))
+    if not skipped:
+        return Piece(table, batch, strings, first, last, table.slice(0, 0))
+    row = batch.row(skipped) if skipped < len(batch) else len(table)
+    return Piece(
+        table.slice(row), batch.slice(skipped, len(batch)), strings, max(0, first - skipped), max(0, last - skipped),
+        table.slice(0, row), (min(first, skipped), min(last, skipped)),
+    )  # fmt: skip
 
 
 def _range(who: str, owned: tuple[int, int] | None, n: int) -> tuple[int, int]:

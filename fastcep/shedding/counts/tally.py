@@ -69,9 +69,6 @@ class Tally:
         self._spend(at, START, events, "event")
         self._spend(at, START, relevant, "relevant")
 
-    def _cells(self, source: Ints, target: Ints | int) -> Ints:
-        return (source + _OTHERS) * self._width + (np.asarray(target) + _OTHERS)
-
     def _summed(self, source: Ints, target: Ints | int, counts: Ints | int) -> Ints:
         cells = (source + _OTHERS) * self._width + (np.asarray(target) + _OTHERS)
         weights = np.broadcast_to(np.asarray(counts, np.float64), cells.shape)

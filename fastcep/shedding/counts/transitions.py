@@ -93,6 +93,11 @@ def transition_counts(
     tally = Tally(len(record.plan.states), prices)
     tally.count(lives, piece)
     _count_start(tally, lives, piece, spans)
+    if piece.head_owned[0] < piece.head_owned[1]:  # only their costs are left to count
+        first, last = piece.head_owned
+        (ahead,) = observe(query, piece.head, cost_table=prices, index=index).records
+        tried = np.unique(ahead.tried)
+        tally.add_start(0, last - first, int(((tried >= first) & (tried < last)).sum()))
     names = state_names_of(record.plan)
     told = {
         "counts": "transitions", "query": to_text(query), "strategy": query.strategy, "states": names,
