@@ -86,8 +86,8 @@ class Lives:
             names = sorted({repr(leaves[member].name) for member in np.unique(record.members[lost]).tolist()})
             raise ValidationError(
                 f"{who}: query {plan.query.name!r}: under skip_till_next it is not known yet of every event bound to "
-                f"{', '.join(names)} whether it used a partial match up, because of a condition on all its elements or "
-                "on a negated variable; leave out this condition, or count under skip_till_any"
+                f"{', '.join(names)} whether it used a partial match up, because of a condition on all elements of a "
+                "variable or on a negated one; count with index='off', leave out this condition, or take skip_till_any"
             )
         first = np.flatnonzero(moves & self.born)[::-1]
         first = first[record.events[first] == self.ends[record.parents[first]]]

@@ -114,7 +114,8 @@ def _matched(piece: Piece, query: ast.Query, spans: Spans, bins: int, width: int
     parts = [_bound(matches[leaf.name].combine_chunks()) for leaf in positive_leaves(query.pattern)]
     match = np.concatenate([rows for rows, _ in parts])
     event = _positions(piece, np.concatenate([numbers for _, numbers in parts]))
-    match, event = np.divmod(np.unique(match * len(piece) + event), len(piece))
+    if query.select == "cumulative":  # else a match binds an event once
+        match, event = np.divmod(np.unique(match * len(piece) + event), len(piece))
     opened = _positions(piece, matches["window_id"].to_numpy())[match]
     own = piece.owns(opened)
     offset = (event[own] - opened[own]) // bins

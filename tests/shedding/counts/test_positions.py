@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import warnings
 from collections import Counter
 from typing import Any
@@ -66,8 +67,10 @@ def sizes_of(table: pa.Table) -> dict[int, int]:
 
 
 @given(
-    st.one_of(policy_cases("windows"), policy_cases()), st.integers(1, 3), st.tuples(st.integers(0, 9), st.integers(0, 9))
-)  # fmt: skip
+    st.one_of(policy_cases("windows"), policy_cases()),
+    st.integers(1, 3),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
 def test_by_definition(case: Case, bins: int, own: tuple[int, int]) -> None:
     """Of any query over explicit windows, whatever its policies."""
     query, events = case.query, case.events
@@ -91,7 +94,7 @@ def test_pieces_add_up(case: Case, cuts: list[int], bins: int) -> None:
     times, opening = [one.time for one in events], query.window.opening
     places = [0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]
     tables = []
-    for first, last in zip(places, places[1:], strict=False):
+    for first, last in itertools.pairwise(places):
         begin, end = first, last
         if opening.nanoseconds is not None and first < len(events):
             begin = bisect.bisect_left(times, times[first] - opening.nanoseconds)
@@ -131,17 +134,34 @@ def test_a_match_counts_once_for_each_of_its_events() -> None:
 
 def test_only_reported_matches_count() -> None:
     """SELECT and LIMIT, as the paper's queries have them."""
-    query = fc.parse(
-        "PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS SELECT first LIMIT 1 PER WINDOW", SCHEMA, name="q"
-    )
+    window = "WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS"
+    query = fc.parse(f"PATTERN SEQ(A a, B b) {window} SELECT first LIMIT 1 PER WINDOW", SCHEMA, name="q")
     found = rows(counted(query, harness.stream(SCHEMA, "C A A B B")))
     assert found == {("A", 1): (1, 1), ("A", 2): (1, 0), ("B", 3): (1, 1), ("B", 4): (1, 0), ("C", 0): (1, 0)}
+
+
+def test_undeclared_types_are_no_part_of_the_stream() -> None:
+    """Positions are those of events of declared types, also where a piece begins before its first window."""
+    schema = fc.Schema({"A": {}, "B": {}}, time="ts", type="type", time_unit="ns", other_types="ignore")
+    query = fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN EVERY 3 EVENTS CLOSE AFTER 2 EVENTS", schema, name="q")
+    piece = pa.table({"type": list("xBxxAxBxA"), "ts": range(9)})
+    found = position_counts(query, piece, owned=(1, 3), base=2)  # B | A B A
+    assert rows(found) == {("A", 0): (1, 1), ("B", 1): (1, 1)}
+    assert len(position_counts(query, piece, owned=(0, 1), base=2)) == 0
+
+
+def test_numbers_of_the_stream() -> None:
+    """Windows and matches are named by a column's numbers."""
+    schema = fc.Schema({"A": {}, "B": {}}, time="ts", type="type", time_unit="ns", sequence="no")
+    query = fc.parse("PATTERN SEQ(A a, B+ b[]) WINDOW OPEN ON A o CLOSE AFTER 3 EVENTS", schema, name="q")
+    found = position_counts(query, {"type": list("AAB"), "ts": [1, 2, 3], "no": [7, 10, 500]})
+    assert rows(found) == {("A", 0): (2, 2), ("A", 1): (1, 1), ("B", 1): (1, 1), ("B", 2): (1, 2)}
 
 
 @pytest.mark.parametrize("clause", ["5 EVENTS", "5ns", "UNBOUNDED"])
 def test_within_is_refused(clause: str) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b) WITHIN {clause}", SCHEMA, name="q")
-    with pytest.raises(ValidationError, match=r"query 'q' has WITHIN 5|WITHIN UNBOUNDED.*; expected explicit windows"):
+    with pytest.raises(ValidationError, match=rf"query 'q' has WITHIN {clause[0]}.*; expected explicit windows, such"):
         counted(query, [])
 
 
