@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 from fastcep.errors import ValidationError
+from fastcep.plan import Plan
+from fastcep.plan.plan import EdgePlan
 from fastcep.query.patterns import leaves_of
 from fastcep.shedding.counts.piece import Ints, Piece, Spans
 from fastcep.shedding.hybrid.account import Account
@@ -20,6 +23,7 @@ __all__ = ["GONE", "MATCH", "START", "Lives"]
 START, GONE, MATCH = -1, -2, -3
 
 Bits = npt.NDArray[np.bool_]
+_PLAIN = re.compile(r"\w+(\[\w+\])?\.\w+")  # an attribute of an event
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -59,11 +63,11 @@ class Lives:
         self.ends = np.full(len(record.parents), _NEVER)
         self.heir = np.full(len(record.parents), GONE)
         if record.plan.must_advance:
-            self._advance(who)
+            self._advance(who, all(null is None for null in piece.batch.nulls))
         self._find_looks()
         self._check(who)
 
-    def _advance(self, who: str) -> None:
+    def _advance(self, who: str, no_nulls: bool) -> None:
         """Find with which event each was replaced, as `_core/commit.pyx` has it, and by what."""
         record, plan = self.record, self.record.plan
         edges, states = plan.edges, plan.states
@@ -77,7 +81,7 @@ class Lives:
         goes_on = [bool(states[edge.target].indexes) for edge in edges]
         # Without a check a child that can go on, or ends for sure, uses its parent up even if nothing comes of it.
         uses = [not test and (on or end) for test, on, end in zip(checked, goes_on, always, strict=True)]
-        unsure = [not sure and self._may_be_lost(edge.target) for sure, edge in zip(uses, edges, strict=True)]
+        unsure = [not sure and self._may_be_lost(edge, no_nulls) for sure, edge in zip(uses, edges, strict=True)]
         came = moves & (self.born | np.array(uses, bool)[record.edges])
         np.minimum.at(self.ends, record.parents[came], record.events[came])
         lost = np.flatnonzero(moves & ~self.born & np.array(unsure, bool)[record.edges])
@@ -93,13 +97,18 @@ class Lives:
         first = first[record.events[first] == self.ends[record.parents[first]]]
         self.heir[record.parents[first]] = np.where(self.stored[first], record.states[first], MATCH)  # the first wins
 
-    def _may_be_lost(self, state: int) -> bool:
-        """Whether a child in a state may be neither partial match nor match though all checks of its edge hold."""
-        plan, own = self.record.plan, self.record.plan.states[state]
+    def _may_be_lost(self, edge: EdgePlan, no_nulls: bool) -> bool:
+        """Whether a child may be neither partial match nor match though all checks of its edge hold."""
+        plan, own = self.record.plan, self.record.plan.states[edge.target]
         if not own.indexes:
             return bool(plan.sets)
-        indexes = [plan.indexes[number] for number in own.indexes]
-        return all(index.keys or index.guard >= 0 or index.forall for index in indexes)
+        known = {output for output, kind, number in edge.copies if _has_value(plan, edge, kind, number)}
+        for index in (plan.indexes[number] for number in own.indexes):
+            named = zip(index.keys, index.key_texts, strict=True)
+            always = index.guard < 0 and not index.forall
+            if always and all(key in known or (no_nulls and _PLAIN.fullmatch(text)) for key, text in named):
+                return False
+        return True
 
     # ---------------------------------------------------------------------------------------------------- in windows
 
@@ -172,3 +181,7 @@ class Lives:
                 f"times, and {found:,} by how long they lived, so that they cannot be counted yet; simplify the pattern"
             )
 
+
+def _has_value(plan: Plan, edge: EdgePlan, kind: str, number: int) -> bool:
+    """Whether what is copied is no null for sure: it is a word of the key by which the parent was found."""
+    return number in (edge.probe if kind == "event" else plan.indexes[edge.index].keys) if edge.source >= 0 else False

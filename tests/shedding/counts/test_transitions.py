@@ -162,13 +162,42 @@ def test_live_partial_matches(case: Case, strategy: str, index: str) -> None:
     event(f"{strategy}, live: {min(3, max(live, default=0))}")
 
 
+#: As Q3 and Q4 of pSPICE, and others in which a condition on all elements decides whether an event is taken.
+TAKEN = (
+    "SEQ(A s, ANY(2, B d[] DISTINCT k)) WITHIN 9 EVENTS",
+    "SEQ(A s, ANY(3, B d[] DISTINCT v)) WHERE d[i].k = s.k WITHIN 9 EVENTS",
+    "ANY(2, B d[] DISTINCT v) WITHIN 9 EVENTS PARTITION BY k",
+    "SEQ(ANY(2, B d[] DISTINCT v), C c) WHERE d[first].k = c.k WITHIN 9 EVENTS",
+    "SEQ(A a, B+ b[], C c, A d) WHERE b[i].v < c.v AND a.k = d.k WITHIN 9 EVENTS",
+    "SEQ(A a, NEG B b, C c, A d) WHERE b.v = a.v AND c.k = d.k WITHIN 9 EVENTS",
+)
+
+
+@given(st.sampled_from(TAKEN), streams(20), st.lists(st.integers(0, 1), min_size=20, max_size=20),
+       st.sampled_from(INDEXES))  # fmt: skip
+def test_taken_or_not(text: str, events: list[Event], values: list[int], index: str) -> None:
+    """An event that a condition on all elements keeps out uses nothing up."""
+    schema = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
+    query = fc.parse(f"PATTERN {text} STRATEGY skip_till_next", schema, name="q")
+    events = [dataclasses.replace(one, values={**one.values, "v": v}) for one, v in zip(events, values, strict=False)]
+    engine, matches = fc.Engine(query, store="rows", index=index), 0
+    for number, one in enumerate(events):
+        matches = len(engine.process(harness.batch(schema, [one])))
+        found = pairs(counted(query, events, index=index, owned=(number, number + 1)), "observations")
+        assert sum(n for (_, end), n in found.items() if end == "match") == matches
+        assert sum(n for (_, end), n in found.items() if end not in ENDS) == engine.metrics()["live_partial_matches"]
+    event(f"{text[:14]}: {min(matches, 1)}")
+
+
 def test_not_known_whether_used_up() -> None:
     """C is used up if b[i].k < c.k holds for all, even where its null joins no D; the record does not tell which."""
     text = "PATTERN SEQ(A a, B+ b[], C c, A d) WHERE b[i].k < c.k AND c.k = d.k WITHIN 9 EVENTS STRATEGY skip_till_next"
-    query, events = fc.parse(text, SCHEMA, name="q"), harness.stream(SCHEMA, "A B(k=5) C(k=1) A")
+    query, events = fc.parse(text, SCHEMA, name="q"), harness.stream(SCHEMA, "A(k=null) B(k=5) C(k=1) A(k=1)")
     with pytest.raises(ValidationError, match=r"every event bound to 'c' whether .*; count with index='off'"):
         counted(query, events)
     assert pairs(counted(query, events, index="off"), "observations")["b", "b"] == 2
+    without = harness.stream(SCHEMA, "A(k=0) B(k=5) C(k=1) A(k=1)")
+    assert pairs(counted(query, without), "observations")["b", "b"] == 2
 
 
 def test_time_of_a_step() -> None:
