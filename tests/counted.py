@@ -96,6 +96,23 @@ def one_event(
         yield one, children, not children or query.strategy == "skip_till_any"
 
 
+def numbers_matter(query: ast.Query) -> bool:
+    """Whether conditions mention sequence numbers, which the engine gives anew in every piece."""
+    bound = query.window if isinstance(query.window, ast.ExplicitWindow) else None
+    parts = [query.where, *([bound.opening.where, bound.closing.where] if bound is not None else [])]
+    named = [node for part in parts if part is not None for node in ast.walk(part)]
+    return query.schema.sequence is None and any(
+        isinstance(node, ast.Attribute | ast.Aggregate) and node.name == "seq" for node in named
+    )
+
+
+def numbered(query: ast.Query, events: list[Event]) -> list[Event]:
+    """A piece, as the engine numbers its events."""
+    if query.schema.sequence is not None:
+        return events
+    return [Event(one.type, one.time, number, one.values) for number, one in enumerate(events)]
+
+
 def inside(window: ast.Window, events: list[Event], first: int, position: int) -> bool:
     """Whether an event is in the window of a partial match."""
     if isinstance(window, ast.TimeWindow):

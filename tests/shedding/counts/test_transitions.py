@@ -12,7 +12,7 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-from counted import Shape, transitions
+from counted import Shape, numbered, numbers_matter, transitions
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
@@ -111,13 +111,29 @@ def before(query: ast.Query, events: list[Event], first: int) -> int:
 def test_pieces_add_up(shape: Shape, window: str, strategy: str, events: list[Event], cuts: list[int]) -> None:
     """With no more context than is said to be needed, and none behind."""
     query = as_query(shape, window, strategy)
+    assert in_pieces(query, events, cuts).equals(counted(query, events), check_metadata=True)
+
+
+def in_pieces(query: ast.Query, events: list[Event], cuts: list[int]) -> pa.Table:
     places = [0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]
     tables = []
     for first, last in itertools.pairwise(places):
         begin = before(query, events, first)
-        piece = [Event(one.type, one.time, number, one.values) for number, one in enumerate(events[begin:last])]
+        piece = numbered(query, events[begin:last])
         tables.append(counted(query, piece, owned=(first - begin, last - begin), base=begin))
-    assert added_transitions(tables[::-1]).equals(counted(query, events), check_metadata=True)
+    return added_transitions(tables[::-1])
+
+
+@given(st.one_of(policy_cases("windows"), policy_cases("strategies")), st.lists(st.integers(0, 9), max_size=3))
+def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:
+    assume(not isinstance(case.query.window, ast.Unbounded) and not numbers_matter(case.query))
+    try:
+        whole = counted(case.query, case.events)
+        added = in_pieces(case.query, case.events, cuts)
+    except ValidationError:
+        assume(False)
+    event(f"rows: {min(4, len(whole))}")
+    assert added.equals(whole, check_metadata=True)
 
 
 @given(st.one_of(cases(), policy_cases("strategies"), policy_cases("windows")), st.sampled_from(INDEXES))
