@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 if not hasattr(DataFrame, "repartitionById"):
     raise ValidationError(f"fastcep.spark needs Spark 4.1 or newer, found {pyspark.__version__}; upgrade pyspark")
 
+from fastcep.spark.counts import counts_table, position_counts, transition_counts
 from fastcep.spark.detect import detect, explain, in_order
 
-__all__ = ["detect", "explain", "in_order"]
+__all__ = ["counts_table", "detect", "explain", "in_order", "position_counts", "transition_counts"]

@@ -22,11 +22,11 @@ from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
 
-__all__ = ["Job", "job_of", "numbered"]
+__all__ = ["MOST_SLICES", "PARTS", "Job", "job_of", "key_cut", "slices_wanted"]
 
 #: How finely times are known, per slice: places where slices can begin that need a number of events before them.
-_PARTS = 8
-_MOST_SLICES = 1024
+PARTS = 8
+MOST_SLICES = 1024
 #: Events in a slice of which there can be no fewer, and of which there should be no more.
 _FEWEST, _MOST = 20_000, 4_000_000
 #: Slices of time that read again more than this share of the stream are no gain over sending it twice.
@@ -83,23 +83,29 @@ def job_of(
     """Survey a stream and cut it; parameters and errors as for `detect`."""
     if slicing not in ("auto", "key", "time"):
         raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
-    known = isinstance(slices, int) and not isinstance(slices, bool) and 1 <= slices <= _MOST_SLICES
-    if slices is not None and not known:
-        raise ValidationError(f"slices={slices!r}: expected a whole number from 1 to {_MOST_SLICES}, or None")
     plan = make_plan(query)
     ways = slicing_of(plan)
     _check(query, ways, slicing)
     events = events_of(frame, query.schema, order_by)
-    wanted = slices or 2 * _cores(frame.sparkSession)
-    survey = survey_of(events, min(wanted, _MOST_SLICES) * _PARTS)
+    wanted = slices_wanted(frame.sparkSession, slices)
+    survey = survey_of(events, wanted * PARTS)
     events = timed(events)
     if slices is None:
         wanted = max(min(wanted, survey.events // _FEWEST), -(-survey.events // _MOST), 1)
-        wanted = min(wanted, _MOST_SLICES)
+        wanted = min(wanted, MOST_SLICES)
     by, why = _choice(ways, events, survey, wanted, slicing)
     if by == "time":
         return _by_time(plan, ways, events, survey, wanted, why)
     return _by_key(plan, ways, events, survey, wanted, why)
+
+
+def slices_wanted(session: SparkSession, slices: int | None) -> int:
+    """How many slices there are to be; ValidationError if the number is wrong."""
+    if slices is None:
+        return min(2 * _cores(session), MOST_SLICES)
+    if isinstance(slices, bool) or not isinstance(slices, int) or not 1 <= slices <= MOST_SLICES:
+        raise ValidationError(f"slices={slices!r}: expected a whole number from 1 to {MOST_SLICES}, or None")
+    return slices
 
 
 def _check(query: ast.Query, ways: Slicing, asked: str) -> None:

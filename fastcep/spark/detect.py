@@ -28,7 +28,7 @@ from fastcep.spark.cut import job_of
 from fastcep.spark.place import placed
 from fastcep.spark.task import ORDER, Detection, Shipped, match_schema, shipped
 
-__all__ = ["by_value", "detect", "explain", "in_order"]
+__all__ = ["by_value", "detect", "explain", "in_order", "one_query"]
 
 
 def detect(
@@ -79,7 +79,7 @@ def detect(
     SchemaError, DataError
         The DataFrame is not as the schema says.
     """
-    (built,) = _one(query, attributes)
+    built = one_query(query, attributes)
     options = _checked(options)
     job = job_of(frame, built, order_by, slicing, slices)
     engine = Engine(plain_query(built), **options)  # which refuses what it cannot run
@@ -118,16 +118,17 @@ def explain(
     ValidationError, SchemaError, DataError
         As from `detect`.
     """
-    (built,) = _one(query, False)
+    built = one_query(query)
     job = job_of(frame, built, order_by, slicing, slices)
     return f"{Engine(built).explain()}\n{job.told()}"
 
 
-def _one(query: ast.Query | Buildable, attributes: bool) -> list[ast.Query]:
+def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Query:
+    """Build the query; ValidationError if there are several."""
     built = built_queries(query, attributes)
     if len(built) != 1:
-        raise ValidationError(f"found {len(built)} queries, expected one; call detect for each")
-    return built
+        raise ValidationError(f"found {len(built)} queries, expected one; take one after the other")
+    return built[0]
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

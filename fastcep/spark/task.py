@@ -24,7 +24,7 @@ from fastcep.query import ast
 from fastcep.query.registry import find, function, functions
 from fastcep.spark.slices import Slice
 
-__all__ = ["ORDER", "Detection", "Numbering", "Shipped", "match_schema", "shipped"]
+__all__ = ["NO_FUNCTIONS", "ORDER", "Detection", "Numbering", "Shipped", "match_schema", "shipped"]
 
 #: The column that says which place a match has among all, and its fields.
 ORDER = "match_order"
@@ -46,6 +46,9 @@ class Shipped:
             known = find(name)
             if known is None or str(known) != signature or functions()[name].python is not python:
                 function(signature, name=name, replace=True)(python)
+
+
+NO_FUNCTIONS = Shipped()
 
 
 def shipped(query: ast.Query) -> Shipped:
@@ -115,7 +118,7 @@ class Detection:
     schema: pa.Schema
     numbered: bool
     options: dict[str, Any] = field(default_factory=dict)
-    functions: Shipped = Shipped()
+    functions: Shipped = NO_FUNCTIONS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run over the batches of one slice, in order."""

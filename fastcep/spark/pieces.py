@@ -1,0 +1,181 @@
+"""Pieces of a stream for pure functions that look at what becomes of it: with context on both sides, and whose is what.
+
+Data flow: `pieces_of` cuts a DataFrame's stream by time and sends each slice, with the events that it needs before and
+behind, to a task; `Piece.of` puts the batches of a slice together there, and tells which of its events are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from fastcep.events.convert import from_numpy
+from fastcep.plan.slicing import Context
+from fastcep.query import ast
+from fastcep.spark.columns import NUMBER, SLICE, TIME, Events, events_of
+from fastcep.spark.cut import MOST_SLICES, PARTS, slices_wanted
+from fastcep.spark.detect import by_value
+from fastcep.spark.place import Cut, placed
+from fastcep.spark.slices import Slice, time_cut
+from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
+from fastcep.spark.task import NO_FUNCTIONS, Shipped, without
+
+__all__ = ["FOUND", "OnPieces", "Piece", "Pieces", "collected", "pieces_of", "row_of"]
+
+#: The columns of results.
+FOUND = "piece int, found binary"
+#: Events in a piece of which all partial matches are recorded.
+_MOST = 500_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a stream.
+
+    Attributes
+    ----------
+    number
+        Of its slice.
+    events
+        Over the columns of `columns.Events`, with ``time`` and ``number``.
+    base
+        How many events of the stream come before it.
+    owned
+        Positions in it that are its own: from the first to before the second.
+    """
+
+    number: int
+    events: pa.Table
+    base: int
+    owned: tuple[int, int]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch], slices: Sequence[Slice], *, numbered: bool) -> Piece | None:
+        """Put together the batches of a slice, in order; None if there are none."""
+        parts = [batch for batch in batches if batch.num_rows]
+        if not parts:
+            return None
+        number = parts[0].column(SLICE)[0].as_py()
+        piece = slices[number]
+        table = pa.Table.from_batches([without(batch, SLICE) for batch in parts]).combine_chunks()
+        if not numbered:
+            numbers = np.arange(piece.place, piece.place + len(table))
+            table = table.append_column(NUMBER, from_numpy(numbers))
+        times = table[TIME].to_numpy()
+        skipped = 0
+        if piece.skip_to is not None:
+            skipped = min(max(0, piece.skip_to - piece.place), len(table))
+        if piece.skip_before is not None:
+            skipped = max(skipped, int(np.searchsorted(times, piece.skip_before)))
+        first = 0 if piece.start is None else int(np.searchsorted(times, piece.start))
+        last = len(times) if piece.stop is None else int(np.searchsorted(times, piece.stop))
+        own = max(first - skipped, 0), max(last - skipped, 0)
+        return cls(number, table.slice(skipped), piece.place + skipped, own)
+
+
+def row_of(number: int, found: bytes) -> pa.RecordBatch:
+    """A row of `FOUND`."""
+    columns: dict[str, Any] = {"piece": pa.array([number], pa.int32()), "found": pa.array([found], pa.binary())}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@dataclass(frozen=True)
+class OnPieces:
+    """Applies a function to the piece of each slice; its result, bytes, is a row.
+
+    Attributes
+    ----------
+    function
+        From a piece to bytes; None: there is no row.
+    slices, numbered
+        As for `Piece.of`.
+    functions
+        That the query calls.
+    """
+
+    function: Callable[[Piece], bytes | None]
+    slices: Sequence[Slice]
+    numbered: bool
+    functions: Shipped = NO_FUNCTIONS
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run over the batches of one slice."""
+        piece = Piece.of(batches, self.slices, numbered=self.numbered)
+        if piece is not None:
+            self.functions.register()
+            found = self.function(piece)
+            if found is not None:
+                yield row_of(piece.number, found)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A stream that is cut into pieces.
+
+    Attributes
+    ----------
+    frame
+        A partition per slice, with all of its events in order, and ``slice``.
+    cut, events, survey
+        How it is cut, and of what.
+    """
+
+    frame: DataFrame
+    cut: Cut
+    events: Events
+    survey: Survey
+
+    def map(self, function: Callable[[Piece], bytes | None], functions: Shipped, name: str) -> DataFrame:
+        """Apply a function to each piece: a row of `FOUND` for each; ``name`` is shown in Spark's pages."""
+        task = OnPieces(function, self.cut.slices, self.events.numbered, functions)
+
+        def fastcep_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task(batches)
+
+        fastcep_pieces.__name__ = f"fastcep_{name}"
+        with by_value(functions):
+            return self.frame.mapInArrow(fastcep_pieces, FOUND)
+
+
+def pieces_of(
+    frame: DataFrame,
+    query: ast.Query,
+    order_by: str | Sequence[str] | None,
+    slices: int | None,
+    before: Context,
+    after: Context,
+) -> Pieces:
+    """Cut the stream of a DataFrame by time.
+
+    Parameters
+    ----------
+    frame, query, order_by
+        As for `detect`.
+    slices
+        Into about how many; None: as many as there are cores, and so many that none is too long to be recorded.
+    before, after
+        What each needs beside its own events.
+    """
+    wanted = slices_wanted(frame.sparkSession, slices)
+    events = events_of(frame, query.schema, order_by)
+    survey = survey_of(events, wanted * PARTS)
+    if slices is None and survey.events > wanted * _MOST:
+        wanted = min(-(-survey.events // _MOST), MOST_SLICES)
+        survey = survey_of(events, wanted * PARTS)
+    events = timed(events)
+    cut = time_cut(survey.parts, wanted, before, counted=True, after=after)
+    cut = cut.placed(counted(events, cut.edges))
+    whole = Cut(cut.slices, cut)
+    return Pieces(placed(events, whole), whole, events, survey)
+
+
+def collected(frame: DataFrame, name: str) -> list[bytes]:
+    """The results of `Pieces.map`, in the order of the pieces, on the driver: for what is no larger than a model."""
+    with stage(frame.sparkSession, f"fastcep: {name}"):
+        rows = frame.select("piece", "found").orderBy("piece").collect()
+    return [bytes(row["found"]) for row in rows]
