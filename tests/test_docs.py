@@ -106,8 +106,16 @@ def run_page(page: Path) -> None:
                 pytest.fail(f"{where}: unknown fence language {language!r}; use python, console, bash, cep or text")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.spark) if page.stem == "spark" else page for page in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_code_blocks_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if page.stem == "spark":
+        request.getfixturevalue("spark")  # its examples take the session that is there
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     with own_registry():

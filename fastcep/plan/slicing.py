@@ -63,12 +63,15 @@ class Slicing:
     numbered: bool
 
 
-def slicing_of(plan: Plan) -> Slicing:
-    """Find out how the stream of a plan's query can be cut; reasons begin with the name of a clause."""
+def slicing_of(plan: Plan, longest_window: int | None = None) -> Slicing:
+    """Find out how the stream of a plan's query can be cut; reasons begin with the name of a clause.
+
+    ``longest_window`` says how long, in ns, windows are at most that events open and close; None: nobody knows.
+    """
     window = plan.query.window
     previous = any(column.column == PREVIOUS for column in plan.columns) and plan.partition is None
     numbered = previous or isinstance(window, ast.CountWindow | ast.ExplicitWindow)
-    return Slicing(_by_key(plan, previous), _by_time(plan), numbered)
+    return Slicing(_by_key(plan, previous), _by_time(plan, longest_window), numbered)
 
 
 def _by_key(plan: Plan, previous: bool) -> KeyPlan | str:
@@ -82,10 +85,10 @@ def _by_key(plan: Plan, previous: bool) -> KeyPlan | str:
     return plan.key
 
 
-def _by_time(plan: Plan) -> Context | str:
+def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     query, window = plan.query, plan.query.window
     if isinstance(window, ast.ExplicitWindow):
-        return _of_windows(plan)
+        return _of_windows(plan, longest_window)
     if isinstance(window, ast.Unbounded):
         return "WITHIN UNBOUNDED lets a match begin any time before"
     if query.consume == "consumed":
@@ -100,7 +103,7 @@ def _by_time(plan: Plan) -> Context | str:
     return Context(nanoseconds=window.nanoseconds)
 
 
-def _of_windows(plan: Plan) -> Context | str:
+def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:
     windows = plan.windows
     assert windows is not None
     every_events, every_time = windows.every_events, windows.every_time
@@ -108,6 +111,8 @@ def _of_windows(plan: Plan) -> Context | str:
         return Context(windows.length, every_nanoseconds=every_time, every_events=every_events)
     if windows.closing == AFTER_EVENTS:
         return Context(0, windows.length, every_nanoseconds=every_time, every_events=every_events)
+    if longest_window is not None and windows.opening is not None:
+        return Context(longest_window)
     return "CLOSE ON an event lets a window begin any time before"
 
 

@@ -31,6 +31,11 @@ __all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "events_of", "plain_quer
 #: Columns of `Events.frame`, beside ``c0``, ``c1``, … for attributes and ``o0``, … for what ties are broken by.
 TIME, TYPE, NUMBER, SLICE = "time", "type", "number", "slice"
 _ORIGIN = "DataFrame"
+#: Of an interval of days to seconds, whatever the session's zone.
+_MICROSECONDS = (
+    "EXTRACT(DAY FROM {since}) * 86400000000L + EXTRACT(HOUR FROM {since}) * 3600000000L "
+    "+ EXTRACT(MINUTE FROM {since}) * 60000000L + CAST(EXTRACT(SECOND FROM {since}) * 1000000 AS BIGINT)"
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,11 @@ def _check(frame: DataFrame, schema: Schema) -> None:
     EventBatch.from_data(schema, empty, StringTable(), _ORIGIN)
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _arrow_type(kind: T.DataType) -> Any:
     if isinstance(kind, T.TimestampType):
         return pa.timestamp("us", "UTC")
@@ -123,8 +133,7 @@ def _arrow_type(kind: T.DataType) -> Any:
 
 
 def _column(frame: DataFrame, source: str | int) -> Column:
-    name = frame.columns[source] if isinstance(source, int) else source
-    return F.col(f"`{name.replace('`', '``')}`")
+    return F.col(quoted(frame.columns[source] if isinstance(source, int) else source))
 
 
 def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> list[str]:
@@ -151,10 +160,14 @@ def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:
         return column.cast("bigint"), NANOSECONDS[schema.time_unit]
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column), NANOSECONDS["us"]
+    zone = schema.time_zone
+    if isinstance(kind, T.DateType) and zone in (None, "UTC"):
+        return F.unix_date(column).cast("bigint"), NANOSECONDS["d"]
+    if isinstance(kind, T.TimestampNTZType) and zone in (None, "UTC"):
+        return F.expr(_MICROSECONDS.format(since=f"({quoted(name)} - TIMESTAMP_NTZ'1970-01-01 00:00:00')")), 1_000
     if isinstance(kind, T.TimestampNTZType | T.DateType):
-        zone = schema.time_zone
 
-        def fastcep_time(times: pa.Array[Any]) -> pa.Array[Any]:
+        def fastcep_time(times: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # which Spark looks at
             return _local_times(times, zone)
 
         make: Any = arrow_udf

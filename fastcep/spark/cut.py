@@ -78,13 +78,18 @@ class Job:
 
 
 def job_of(
-    frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None, slicing: str, slices: int | None
+    frame: DataFrame,
+    query: ast.Query,
+    order_by: str | Sequence[str] | None,
+    slicing: str,
+    slices: int | None,
+    longest_window: int | None = None,
 ) -> Job:
     """Survey a stream and cut it; parameters and errors as for `detect`."""
     if slicing not in ("auto", "key", "time"):
         raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
     plan = make_plan(query)
-    ways = slicing_of(plan)
+    ways = slicing_of(plan, longest_window)
     _check(query, ways, slicing)
     events = events_of(frame, query.schema, order_by)
     wanted = slices_wanted(frame.sparkSession, slices)

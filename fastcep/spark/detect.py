@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
@@ -22,11 +23,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
 from fastcep.query import ast
 from fastcep.spark.columns import plain_query
 from fastcep.spark.cut import job_of
 from fastcep.spark.place import placed
-from fastcep.spark.task import ORDER, Detection, Shipped, match_schema, shipped
+from fastcep.spark.task import ORDER, Detection, Shipped, longest_windows, match_schema, shipped
 
 __all__ = ["by_value", "detect", "explain", "in_order", "one_query"]
 
@@ -39,6 +41,7 @@ def detect(
     attributes: bool = False,
     slicing: str = "auto",
     slices: int | None = None,
+    longest_window: str | timedelta | None = None,
     **options: Any,
 ) -> DataFrame:
     """Find the matches of a query in a DataFrame.
@@ -62,6 +65,9 @@ def detect(
         ``key`` or ``time`` cuts the stream by these; ``auto``: as is possible, and takes less work (`explain` tells).
     slices
         Into about how many slices; None: two for each of the session's cores, and more if they would be long.
+    longest_window
+        How long explicit windows are at most that events open and close (``CLOSE ON``); a longer one is an error when
+        matches are asked for.
     **options
         Of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
 
@@ -81,10 +87,12 @@ def detect(
     """
     built = one_query(query, attributes)
     options = _checked(options)
-    job = job_of(frame, built, order_by, slicing, slices)
-    engine = Engine(plain_query(built), **options)  # which refuses what it cannot run
+    plain = plain_query(built)
+    limit, longest = _longest(plain, longest_window)
+    job = job_of(frame, built, order_by, slicing, slices, limit)
+    schema = match_schema(Engine(plain, **options))  # which refuses what it cannot run
     functions = shipped(built)
-    task = Detection(plain_query(built), job.cut.slices, match_schema(engine), job.events.numbered, options, functions)
+    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, functions, longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
@@ -105,12 +113,13 @@ def explain(
     order_by: str | Sequence[str] | None = None,
     slicing: str = "auto",
     slices: int | None = None,
+    longest_window: str | timedelta | None = None,
 ) -> str:
     """Tell how `detect` would cut a DataFrame: the plan of the query, and its slices. The stream is surveyed for it.
 
     Parameters
     ----------
-    frame, query, order_by, slicing, slices
+    frame, query, order_by, slicing, slices, longest_window
         As for `detect`.
 
     Raises
@@ -119,7 +128,7 @@ def explain(
         As from `detect`.
     """
     built = one_query(query)
-    job = job_of(frame, built, order_by, slicing, slices)
+    job = job_of(frame, built, order_by, slicing, slices, _longest(built, longest_window)[0])
     return f"{Engine(built).explain()}\n{job.told()}"
 
 
@@ -129,6 +138,20 @@ def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Que
     if len(built) != 1:
         raise ValidationError(f"found {len(built)} queries, expected one; take one after the other")
     return built[0]
+
+
+def _longest(query: ast.Query, longest_window: str | timedelta | None) -> tuple[int | None, ast.Query | None]:
+    """How long windows may be, and a query for those that are longer."""
+    if longest_window is None:
+        return None, None
+    limit = parse_duration(longest_window)
+    longer = longest_windows(query, limit)
+    if longer is None:
+        raise ValidationError(
+            f"longest_window={longest_window!r}: the windows of query {query.name!r} do not open and close on events "
+            "(OPEN ON … CLOSE ON …), so that their length is known; leave it out"
+        )
+    return limit, longer
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

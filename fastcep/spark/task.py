@@ -19,12 +19,16 @@ from fastcep.engine import Engine
 from fastcep.engine.matches import QueryMatches, read
 from fastcep.engine.parted import made_at
 from fastcep.errors import ValidationError
+from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.query.registry import find, function, functions
 from fastcep.spark.slices import Slice
 
-__all__ = ["NO_FUNCTIONS", "ORDER", "Detection", "Numbering", "Shipped", "match_schema", "shipped"]
+__all__ = [
+    "NO_FUNCTIONS", "ORDER", "Detection", "Numbering", "Shipped", "longest_windows", "match_schema", "shipped",
+    "without",
+]  # fmt: skip
 
 #: The column that says which place a match has among all, and its fields.
 ORDER = "match_order"
@@ -111,6 +115,8 @@ class Detection:
         Of the engine.
     functions
         That the query calls.
+    longest
+        Finds windows that are longer than slices allow for, see `longest_windows`; None: there can be none.
     """
 
     query: ast.Query
@@ -119,6 +125,7 @@ class Detection:
     numbered: bool
     options: dict[str, Any] = field(default_factory=dict)
     functions: Shipped = NO_FUNCTIONS
+    longest: ast.Query | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run over the batches of one slice, in order."""
@@ -139,7 +146,8 @@ class _Run:
     """An engine and where it is in its slice."""
 
     def __init__(self, detection: Detection, piece: Slice, origin: str) -> None:
-        self._engine = Engine(detection.query, **detection.options)
+        queries = [detection.query] if detection.longest is None else [detection.query, detection.longest]
+        self._engine, self._last = Engine(queries, **detection.options), 0
         self._piece, self._numbered, self._origin = piece, detection.numbered, origin
         self._place, self._row, self._nth = piece.place, 0, 0
         self._schema = detection.schema
@@ -155,6 +163,7 @@ class _Run:
             times = batch.column(_TIME).to_numpy()
             batch = batch.slice(int(np.searchsorted(times, piece.skip_before)))
         if batch.num_rows:
+            self._last = batch.column(_TIME)[-1].as_py()
             yield from self._given(self._engine.process(batch, origin=self._origin, first_row=self._row))
         self._row += rows
 
@@ -164,7 +173,9 @@ class _Run:
         yield from self._given(found)
 
     def _given(self, matches: Any) -> Iterator[pa.RecordBatch]:
-        part = read(matches._parts[0])
+        part, *longer = (read(found) for found in matches._parts)
+        for found in longer:
+            self._refuse(found)
         if not part.n:
             return
         times = repeated(part.times, part.counts)
@@ -180,6 +191,18 @@ class _Run:
             table = table.filter(from_numpy(own))
         yield from table.combine_chunks().to_batches()
 
+    def _refuse(self, longer: QueryMatches) -> None:
+        """Refuse windows that are too long, as far as the stream shows it."""
+        times = repeated(longer.times, longer.counts)
+        seen = np.flatnonzero(times <= (self._last if self._piece.stop is None else self._piece.stop))
+        if len(seen):
+            assert isinstance(longer.query.window, ast.TimeWindow)
+            allowed = format_duration(longer.query.window.nanoseconds)
+            raise ValidationError(
+                f"{self._origin}: the window that event {longer.bindings.values[0][seen[0]]} opens is not closed "
+                f"within longest_window={allowed!r}; give a longer one"
+            )
+
     def _table(self, part: QueryMatches, times: Ints) -> pa.Table:
         waited = repeated(part.detected, part.counts) < 0
         last = made_at(part.bindings.values, part.bindings.lengths, part.n)
@@ -194,6 +217,19 @@ class _Run:
         name = pa.array([part.query.name] * part.n, pa.string())
         out = {"query": name, **columns, ORDER: order}
         return pa.table({field.name: pc.cast(out[field.name], field.type) for field in self._schema})
+
+
+def longest_windows(query: ast.Query, nanoseconds: int) -> ast.Query | None:
+    """A query for the windows that no event closes in so much time; None if windows do not open and close by events."""
+    window = query.window
+    if not isinstance(window, ast.ExplicitWindow) or not window.opening.types or not window.closing.types:
+        return None
+    opening, closing = window.opening, window.closing
+    wheres = [where for where in (opening.where, closing.where) if where is not None]
+    where = ast.Binary("AND", *wheres) if len(wheres) == 2 else next(iter(wheres), None)
+    pattern = ast.Sequence((ast.Member(opening.types, opening.variable or "o"),
+                            ast.Negation(closing.types, closing.variable or "c")))  # fmt: skip
+    return ast.Query(f"{query.name} longest", pattern, ast.TimeWindow(nanoseconds), where, schema=query.schema)
 
 
 def match_schema(engine: Engine) -> pa.Schema:

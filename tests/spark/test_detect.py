@@ -219,6 +219,24 @@ def test_attributes_and_functions(spark: Any) -> None:
         doubled.unregister()
 
 
+CLOSED = (
+    "PATTERN SEQ(A a, B b) WHERE a.V = b.V "
+    "WINDOW OPEN ON A o WHERE o.V = 1 CLOSE ON C c WHERE c.ID = o.ID AND c.V < 3"
+)
+
+
+def test_windows_that_events_close(frame: Any, ds1: pa.Table) -> None:
+    query = fc.parse(CLOSED + " SELECT last CONSUME consumed", DS1, name="closed")
+    wanted = one_engine(query, ds1)
+    assert len(wanted) > 30
+    assert_detects(frame, query, wanted, order_by="row", slices=5, longest_window="60ms")
+    matches = fastcep.spark.detect(frame, query, order_by="row", slices=5, longest_window="1ms")
+    with pytest.raises(Exception, match="opens is not closed within longest_window='1ms'; give a longer one"):
+        matches.count()
+    with pytest.raises(fc.ValidationError, match=r"do not open and close on events .* leave it out"):
+        fastcep.spark.detect(frame, fc.parse(QUERIES["Q1"], DS1), longest_window="1ms")
+
+
 # -------------------------------------------------------------------- refusals
 
 

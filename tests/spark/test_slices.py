@@ -21,10 +21,10 @@ often_refused = settings(suppress_health_check=[HealthCheck.filter_too_much, Hea
 
 
 def check_time(case: Case, data: st.DataObject) -> None:
-    context = slicing_of(make_plan(case.query)).time
+    first, last = (case.events[0].time, case.events[-1].time) if case.events else (0, 0)
+    context = slicing_of(make_plan(case.query), last - first).time
     assume(isinstance(context, Context))
     assert isinstance(context, Context)
-    first, last = (case.events[0].time, case.events[-1].time) if case.events else (0, 0)
     parts = data.draw(st.lists(st.integers(first - 1, last), max_size=9).map(sorted), "parts")
     numbered = case.query.schema.sequence is not None
     cut = time_cut(parts, data.draw(st.integers(1, 6), "wanted"), context, counted=not numbered)
