@@ -57,7 +57,7 @@ class TimeCut:
     edges
         Times between which events have to be counted before slices are placed, ascending; empty: none.
     context, after
-        What each slice has before it, and how much behind it, ns and events.
+        What each slice has before it, and behind it: all events of so much time, and so many behind these.
     """
 
     slices: tuple[Slice, ...]
@@ -81,9 +81,9 @@ class TimeCut:
         for count in counts:
             before.append(before[-1] + count)
         places = dict(zip(self.edges, before[1:], strict=False))
-        moved = [replace(self.slices[0], end=self._end(self.slices[0], places, before[-1]))]
+        moved = [replace(self.slices[0], end=self._end(self.slices[0], places))]
         for piece in self.slices[1:]:
-            moved.append(replace(self._begun(piece, places), end=self._end(piece, places, before[-1])))
+            moved.append(replace(self._begun(piece, places), end=self._end(piece, places)))
         return replace(self, slices=tuple(moved))
 
     def _begun(self, piece: Slice, places: dict[int, int]) -> Slice:
@@ -104,16 +104,15 @@ class TimeCut:
             skip_before=time if context.every_nanoseconds and edge is not None else None,
         )  # fmt: skip
 
-    def _end(self, piece: Slice, places: dict[int, int], total: int) -> int | None:
+    def _end(self, piece: Slice, places: dict[int, int]) -> int | None:
         """How far a slice has to go."""
         if piece.stop is None:
             return None
-        wanted = places[piece.stop] + self.after.events
-        at = bisect_left([places[edge] for edge in self.edges], wanted)
-        by_count = self.edges[at] if at < len(self.edges) else None
-        if by_count is None and self.after.events:
-            return None
-        return max(piece.stop + self.after.nanoseconds, by_count or piece.stop) if self.after.events else piece.end
+        behind = piece.stop + self.after.nanoseconds
+        if not self.after.events:
+            return behind
+        at = bisect_left(self.edges, places[behind] + self.after.events, key=places.__getitem__)
+        return max(behind, self.edges[at]) if at < len(self.edges) else None
 
     def _place(self, time: int, places: dict[int, int]) -> int:
         at = bisect_right(self.edges, time) - 1

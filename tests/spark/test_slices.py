@@ -70,3 +70,39 @@ def test_by_key(case: Case, data: st.DataObject) -> None:
 @given(st.data())
 def test_by_key_policies(area: str, data: st.DataObject) -> None:
     check_key(data.draw(policy_cases(area), "case"), data)
+
+
+@given(st.data())
+def test_pieces_have_what_they_need(data: st.DataObject) -> None:
+    """All events of a time around what is owned, so many behind that, and the place of the first one."""
+    times = sorted(data.draw(st.lists(st.integers(-20, 60), min_size=1, max_size=40), "times"))
+    parts = data.draw(st.lists(st.sampled_from(times), max_size=9).map(sorted), "parts")
+    before, after = (
+        Context(data.draw(st.integers(0, 9)), data.draw(st.integers(0, 4)), data.draw(st.sampled_from([0, 0, 7])))
+        for _ in range(2)
+    )
+    after = Context(after.nanoseconds, after.events)
+    cut = time_cut(parts, data.draw(st.integers(1, 6), "wanted"), before, counted=True, after=after)
+    cut = cut.placed([sum(low <= time < high for time in times) for low, high in zip(
+        [-99, *cut.edges], [*cut.edges, 99], strict=True)])  # fmt: skip
+    owned = 0
+    for number, piece in enumerate(cut.slices):
+        begin, end = ([-99, *cut.begins][number], [*cut.ends, 99][number])
+        here = [at for at, time in enumerate(times) if begin <= time < end]
+        own = [at for at, time in enumerate(times) if (piece.start is None or piece.start <= time)
+               and (piece.stop is None or time < piece.stop)]  # fmt: skip
+        assert here[: len(here)] == list(range(here[0], here[-1] + 1)) if here else not own
+        if here:
+            assert piece.place == here[0]
+        if piece.skip_before is not None:
+            here = [at for at in here if times[at] >= piece.skip_before]
+            assert piece.skip_before % before.every_nanoseconds == 0
+        if own:
+            first = piece.start if piece.start is not None else -99
+            assert {at for at, time in enumerate(times) if first - before.nanoseconds <= time <= first} <= set(here)
+            assert set(range(max(0, own[0] - before.events), own[0])) <= set(here)
+            behind = [at for at, time in enumerate(times) if at > own[-1]]
+            near = [at for at in behind if piece.stop is not None and times[at] < piece.stop + after.nanoseconds]
+            assert set(behind[: len(near) + after.events]) <= set(here)
+        owned += len(own)
+    assert owned == len(times)
