@@ -13,7 +13,10 @@ import pyarrow.compute as pc
 from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
 
-__all__ = ["CONSUMPTION", "CONTRIBUTION", "ORDINAL", "POSITION", "column", "features_in", "identity", "matrix", "vectors"]
+__all__ = [
+    "CONSUMPTION", "CONTRIBUTION", "ORDINAL", "POSITION", "Flags", "Parts", "column", "features_in", "identity",
+    "matrix", "vectors",
+]  # fmt: skip
 
 Flags = npt.NDArray[np.bool_]
 Parts = npt.NDArray[np.float32]

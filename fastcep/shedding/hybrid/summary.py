@@ -106,9 +106,7 @@ class Summary:
     def sample(self) -> pa.Table:
         """Up to 100,000 members, in the order of the stream. Half have a contribution, if so many have."""
         first = min(self.worth, max(_ROWS // 2, _ROWS - (self.members - self.worth)))
-        return _in_order(
-            [_lowest(self.with_, self.seed, first), _lowest(self.without, self.seed, _ROWS - first)]
-        )
+        return _in_order([_lowest(self.with_, self.seed, first), _lowest(self.without, self.seed, _ROWS - first)])
 
 
 def merged(summaries: Sequence[Summary]) -> Summary:
@@ -117,18 +115,18 @@ def merged(summaries: Sequence[Summary]) -> Summary:
     facts = dict(first.facts)
     for other in summaries[1:]:
         facts = {name: known + other.facts[name] for name, known in facts.items()}
-    strata = {
-        name: _lowest(_in_order([getattr(own, name) for own in summaries]), first.seed, _ROWS)
-        for name in ("with_", "without")
-    }
-    counts = {name: sum(getattr(own, name) for own in summaries) for name in ("members", "worth")}
-    return replace(first, facts=facts, **strata, **counts)
+    with_, without = (
+        _lowest(_in_order(tables), first.seed, _ROWS)
+        for tables in ([own.with_ for own in summaries], [own.without for own in summaries])
+    )
+    members, worth = sum(own.members for own in summaries), sum(own.worth for own in summaries)
+    return replace(first, members=members, worth=worth, facts=facts, with_=with_, without=without)
 
 
 def _in_order(tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables).combine_chunks()
     places, ordinals = identity(table)
-    return table.take(pa.array(np.lexsort((ordinals, places))))
+    return table.take(np.lexsort((ordinals, places)))
 
 
 def _lowest(members: pa.Table, seed: int, rows: int) -> pa.Table:
@@ -142,7 +140,7 @@ def _drawn(members: pa.Table, hashes: Hashes | None, of: Ints, rows: int = _ROWS
     if hashes is not None and len(of) > rows:
         own = hashes[of]
         of = of[np.sort(np.argpartition(own, rows - 1)[:rows])]
-    return members.take(pa.array(of)).combine_chunks()
+    return members.take(of).combine_chunks()
 
 
 def _hashes(members: pa.Table, seed: int) -> Hashes:

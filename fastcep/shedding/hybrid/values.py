@@ -60,7 +60,9 @@ class Range:
 class Source(Protocol):
     """Where values are taken from."""
 
-    range: Range
+    @property
+    def range(self) -> Range:
+        """Of the features of the raw classes."""
 
     def totals(self, count: int) -> tuple[Floats, Ints]:
         """By raw class, and whether a value is missing: the sum of contributions, and the number of members."""
@@ -80,7 +82,8 @@ class Members:
         """See `Source`."""
         at = self.found.astype(np.int64) * 2 + self.missing
         worth = np.bincount(at, self.parts[CONTRIBUTION].sum(axis=1, dtype=np.float64), 2 * count)
-        return worth.reshape(-1, 2), np.bincount(at, minlength=2 * count).reshape(-1, 2)
+        members = np.bincount(at, minlength=2 * count).astype(np.int64)
+        return worth.astype(np.float64).reshape(-1, 2), members.reshape(-1, 2)
 
     def table(self, to: Ints, count: int, percentile: float) -> pa.Table:
         """See `Source`."""
@@ -210,7 +213,7 @@ def _told(members: pa.Table, raw: Raw) -> tuple[npt.NDArray[np.uint8], Flags, Ra
         none = np.zeros(len(members), np.uint8)
         return none, none.astype(np.bool_), Range(np.empty(0), np.empty(0), False)
     values, null = matrix(members, raw.features)
-    missing = null.any(axis=1)
+    missing: Flags = np.asarray(null.any(axis=1))
     found = np.where(missing, np.uint8(0), raw.of(values, null)).astype(np.uint8)
     known = values[~missing] if missing.any() else values
     low, high = known.min(axis=0, initial=np.inf), known.max(axis=0, initial=-np.inf)
@@ -230,14 +233,15 @@ def _percentile(group: Parts, percentile: float) -> Floats:
         return np.zeros(group.shape[1])
     low, high, share = _place(len(group), percentile)
     sorted_ = np.partition(group, sorted({low, high}), axis=0)
-    return _between(sorted_[low].astype(np.float64), sorted_[high].astype(np.float64), share)
+    return np.asarray(_between(sorted_[low].astype(np.float64), sorted_[high].astype(np.float64), share))
 
 
-def _weighted(values: Floats, counts: Ints, percentile: float) -> Any:
+def _weighted(values: Floats, counts: Ints, percentile: float) -> float:
     """The same of ascending values that occur so often."""
     behind = np.cumsum(counts)
     low, high, share = _place(int(behind[-1]), percentile)
-    return _between(*values[np.searchsorted(behind, [low, high], "right")], share)
+    below, above = values[np.searchsorted(behind, [low, high], "right")].tolist()
+    return float(_between(below, above, share))
 
 
 def _between(low: Any, high: Any, share: float) -> Any:

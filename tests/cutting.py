@@ -1,0 +1,53 @@
+"""A stream in pieces, each with as much around what it owns as a window needs."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from accounted import times_of
+
+import fastcep as fc
+from fastcep.query import ast
+from fastcep.shedding.hybrid.pieces import Piece
+
+
+def cut(own: fc.Query, events: pa.Table, cuts: Iterable[int], span: int = 0, less: int = 0) -> list[Piece]:
+    """Cut a stream at places; ``span``: of explicit windows, ns; ``less``: so many events less behind."""
+    times, window = times_of(own, events), own.window
+    places = sorted({0, len(events), *cuts})
+    pieces = []
+    for first, last in itertools.pairwise(places):
+        if isinstance(window, ast.CountWindow):
+            low, high = first - window.events + 1, last + window.events
+        else:
+            length = window.nanoseconds if isinstance(window, ast.TimeWindow) else span
+            low = int(np.searchsorted(times, times[first] - length, "left"))
+            high = int(np.searchsorted(times, times[last - 1] + length, "right")) + 1
+        low, high = max(low, 0), min(high - less, len(events))
+        pieces.append(Piece(events.slice(low, high - low), low, (first - low, last - low)))
+    return pieces
+
+
+def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """A map whose functions, items and results go through pickle, as to other processes; the last item comes first."""
+    results = []
+    for item in reversed(list(items)):
+        there, what = pickle.loads(pickle.dumps((function, item)))
+        results.append(pickle.loads(pickle.dumps(there(what))))
+    return results[::-1]
+
+
+def equal_flows(one: Any, other: Any) -> bool:
+    """Whether two flows are the same to the last bit."""
+    arrays: Sequence[str] = ("asked", "lengths", "varies")
+    return (
+        one.events == other.events
+        and one.children.equals(other.children)
+        and one.looks.equals(other.looks)
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+    )
