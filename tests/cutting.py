@@ -16,19 +16,30 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.pieces import Piece
 
 
-def cut(own: fc.Query, events: pa.Table, cuts: Iterable[int], span: int = 0, less: int = 0) -> list[Piece]:
-    """Cut a stream at places; ``span``: of explicit windows, ns; ``less``: so many events less behind."""
+def cut(
+    own: fc.Query,
+    events: pa.Table,
+    cuts: Iterable[int],
+    span: int = 0,
+    before: float = 1,
+    after: float = 1,
+    more: int = 1,
+) -> list[Piece]:
+    """Cut a stream at places.
+
+    ``span``: of explicit windows, ns; ``before``, ``after``, ``more``: so many windows and further events around.
+    """
     times, window = times_of(own, events), own.window
     places = sorted({0, len(events), *cuts})
     pieces = []
     for first, last in itertools.pairwise(places):
         if isinstance(window, ast.CountWindow):
-            low, high = first - window.events + 1, last + window.events
+            low, high = first - int(before * (window.events - 1)), last + int(after * (window.events - 1))
         else:
             length = window.nanoseconds if isinstance(window, ast.TimeWindow) else span
-            low = int(np.searchsorted(times, times[first] - length, "left"))
-            high = int(np.searchsorted(times, times[last - 1] + length, "right")) + 1
-        low, high = max(low, 0), min(high - less, len(events))
+            low = int(np.searchsorted(times, times[first] - before * length, "left"))
+            high = int(np.searchsorted(times, times[last - 1] + after * length, "right")) + more
+        low, high = max(low, 0), min(high, len(events))
         pieces.append(Piece(events.slice(low, high - low), low, (first - low, last - low)))
     return pieces
 

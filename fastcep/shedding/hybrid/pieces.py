@@ -56,7 +56,7 @@ class Piece(NamedTuple):
     table
         Its events, in order: those that it owns, and around them what is needed to know all of these. WITHIN a time
         that is all that are no farther away than the time, on either side, and one event more behind (as long as it
-        has not come, a NEG at the end is not decided). WITHIN n EVENTS: n - 1 before and n behind.
+        has not come, a NEG at the end is not decided). WITHIN n EVENTS: n - 1 before and behind.
     base
         How many events of the stream come before it.
     owned

@@ -99,7 +99,7 @@ class Summary:
             members = members.append_column(POSITION, pa.array(places)).append_column(ORDINAL, pa.array(ordinals))
         facts = {name: Facts.of(*column(members, name)) for name in features_in(members)}
         hashes = _hashes(members, seed) if len(members) > _ROWS else None
-        strata = [_drawn(members, hashes, np.flatnonzero(of)) for of in (some, ~some)]
+        strata = [_drawn(members, hashes, np.flatnonzero(of), _ROWS) for of in (some, ~some)]
         return cls(seed, len(members), int(some.sum()), facts, *strata)
 
     @cached_property
@@ -134,7 +134,7 @@ def _lowest(members: pa.Table, seed: int, rows: int) -> pa.Table:
     return members if len(members) <= rows else _drawn(members, _hashes(members, seed), np.arange(len(members)), rows)
 
 
-def _drawn(members: pa.Table, hashes: Hashes | None, of: Ints, rows: int = _ROWS) -> pa.Table:
+def _drawn(members: pa.Table, hashes: Hashes | None, of: Ints, rows: int) -> pa.Table:
     if rows <= 0:
         return members.slice(0, 0)
     if hashes is not None and len(of) > rows:

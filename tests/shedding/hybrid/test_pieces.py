@@ -30,7 +30,7 @@ QUERIES = {
     "count": Q1.replace("2ms", "150 EVENTS"),
     "kleene": "PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] AND SUM(b[].V) > c.V WITHIN 500us",
     "neg at the end": "PATTERN SEQ(A a, B b, NEG C c) WHERE a.ID = b.ID AND c.ID = a.ID WITHIN 1ms",
-    "neg at the end, count": "PATTERN SEQ(A a, B b, NEG C c) WHERE a.ID = b.ID AND c.ID = a.ID WITHIN 90 EVENTS",
+    "neg inside, count": "PATTERN SEQ(A a, NEG C c, B b) WHERE a.ID = b.ID AND c.ID = a.ID WITHIN 90 EVENTS",
     "neg inside": "PATTERN SEQ(A a, NEG C c, B b) WHERE a.ID = b.ID AND c.ID = a.ID WITHIN 1ms",
     "neg at the beginning": "PATTERN SEQ(NEG C c, A a, B b) WHERE a.ID = b.ID AND c.ID = a.ID WITHIN 1ms",
     "any order": "PATTERN AND(A a, B b, C c) WHERE [ID] WITHIN 600us",
@@ -47,8 +47,9 @@ def stream() -> pa.Table:
 
 
 def observer(own: fc.Query, index: str = "key", memory: bool = False) -> Observer:
-    of_matches = {"a": ["a.V"], "b": ["b.V"]} if "b[]" not in str(own) else {"a": ["a.V"]}
-    return Observer(own, of_matches, {"a": ["a.V"], "b": ["b.V"]}, 3, TABLE, index, memory, seed=2)
+    of_b = "SUM(b[].V)" if own == query(QUERIES["kleene"]) else "b.V"
+    names = {"a": ["a.V"], "b": [of_b]}
+    return Observer(own, names, names, 3, TABLE, index, memory, seed=2)
 
 
 def whole_of(events: pa.Table) -> Piece:
@@ -60,8 +61,8 @@ def known(name: str, index: str, memory: bool) -> Account:
     return observer(query(QUERIES[name]), index, memory).account(whole_of(stream()))
 
 
-def by_value(name: str) -> Classes:
-    return Classes((f"{name}.V",), (0,), (np.arange(12) % 3).astype(np.uint8))
+def by_value(feature: str) -> Classes:
+    return Classes((feature,), (0,), (np.arange(12) % 3).astype(np.uint8))
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -80,12 +81,13 @@ def test_members_and_flow(name: str, places: list[int], index: str, memory: bool
         assert pa.concat_tables(tables).equals(asking.members(whole, kind)), kind
     windows = Windows.of(sum(account.reach for account in accounts), sum(a.owned[1] - a.owned[0] for a in accounts))
     assert windows == Windows.of(whole.reach, EVENTS)
-    classes = {of: by_value(of) for of in asking.features if whole.states_of(of)}
-    flows = [count_flow(account, classes, {"b": by_value("b")}, windows) for account in accounts]
-    expected = total([count_flow(whole, classes, {"b": by_value("b")}, windows)])
-    assert equal_flows(total(flows), expected) and (expected.varies is None or expected.varies.max() > 1)
+    classes = {of: by_value(texts[0]) for of, texts in asking.features.items() if whole.states_of(of)}
+    of_events = {"b": by_value(asking.event_features["b"][0])}
+    flows = [count_flow(account, classes, of_events, windows) for account in accounts]
+    expected = total([count_flow(whole, classes, of_events, windows)])
+    assert equal_flows(total(flows), expected)
     assert equal_flows(total([total(flows[:2]), *flows[2:]]), expected)
-    alone = count_flow(whole, classes, {"b": by_value("b")})
+    alone = count_flow(whole, classes, of_events)
     assert alone.by_window is None and np.array_equal(alone.varies, expected.varies)  # type: ignore[arg-type]
 
 
@@ -103,16 +105,24 @@ def test_contributions_in_explicit_windows(places: list[int]) -> None:
     assert pa.concat_tables([one.events_of("a") for one in accounts]).equals(whole.events_of("a"))
 
 
-def test_less_around_is_not_enough() -> None:
-    """One event less behind: a NEG at the end is decided by the first event after the window."""
-    own, events = query(QUERIES["neg at the end"]), stream()
-    asking, whole = observer(own), known("neg at the end", "key", False)
-    places = list(range(40, EVENTS, 40))
-    for less, same in ((0, True), (1, False)):
-        accounts = [asking.account(piece) for piece in cut(own, events, places, less=less)]
-        assert pa.concat_tables([one.matches_of("b") for one in accounts]).equals(whole.matches_of("b")) is same or less
-        matched = sum(int((one.matched & one.mine).sum()) for one in accounts)
-        assert (matched == whole.matched.sum()) is same
+@pytest.mark.parametrize("name", ["time", "count"])
+@pytest.mark.parametrize("around", [{"before": 0.5}, {"after": 0.5}])
+def test_half_a_window_is_not_enough(name: str, around: Any) -> None:
+    own, whole, asking = query(QUERIES[name]), known(name, "key", False), observer(query(QUERIES[name]))
+    places = range(100, EVENTS, 100)
+    for more, same in (({}, True), (around, False)):
+        accounts = [asking.account(piece) for piece in cut(own, stream(), places, **more)]
+        assert pa.concat_tables([one.events_of("b") for one in accounts]).equals(whole.events_of("b")) is same
+
+
+def test_a_neg_at_the_end_needs_one_event_more() -> None:
+    """It is decided by the first event behind the window."""
+    own = query(QUERIES["neg at the end"])
+    events = pa.table({"type": ["A", "B", "D"], "ID": [1, 1, 1], "V": [1, 1, 1], "ts": [0, 1, 5_000]})
+    for more in (0, 1):
+        piece = cut(own, events, [2], more=more)[0]
+        assert len(piece.table) == 2 + more
+        assert observer(own).account(piece).matched.sum() == more
 
 
 def models(text: str, events: pa.Table, places: list[int], **options: Any) -> tuple[HybridModel, HybridModel]:
@@ -141,6 +151,7 @@ def test_models(options: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> Non
             assert same_classes(own, pieces.classes[name])
         for name, own in whole.event_classes.items():
             assert same_classes(own, pieces.event_classes[name])
+        assert whole.flow.varies is not None and whole.flow.varies.max() > 1
         assert equal_flows(whole.flow, pieces.flow) and pieces.flow.by_window is None
         for column in whole.values.column_names:
             if column.startswith("mean_"):
