@@ -20,6 +20,7 @@ from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
+from fastcep.shedding.hybrid.columns import ORDINAL, POSITION
 
 __all__ = ["Account", "Names", "last_in_slices"]
 
@@ -45,14 +46,21 @@ class Account:
         Into how many the window is cut.
     prices
         What operations cost.
-    memory
-        Whether what is consumed is memory, the lengths of partial matches, and not work.
     features, event_features
         By variable the names of what was recorded of the partial matches that have bound it last, and of the events
         that were tried for it.
+    memory
+        Whether what is consumed is memory, the lengths of partial matches, and not work.
+    owned
+        Places of the piece, from the first on and up to before the last: tables and counts are of what their events
+        make. What lies around, one window on either side, tells what that came of and what came of it. None: all.
+    base
+        How many events of the stream come before the piece.
 
     Attributes
     ----------
+    mine
+        Per record whether an owned event made it.
     born
         Per record the slice of its window in which it was made: int32.
     stored, matched
@@ -68,9 +76,13 @@ class Account:
         features: Names,
         event_features: Names,
         memory: bool = False,
+        owned: tuple[int, int] | None = None,
+        base: int = 0,
     ) -> None:
         self.record, self.slices, self.prices, self.memory = record, slices, prices, memory
         self.features, self.event_features = features, event_features
+        self.owned, self.base = owned or (0, len(times)), base
+        self.mine = self.owns(record.events)
         self.members = [leaf.name for leaf in leaves_of(record.plan.query.pattern)]
         self.matched, self.stored = np.zeros((2, len(record.parents)), bool)
         self.matched[record.matches] = True
@@ -89,16 +101,23 @@ class Account:
         sizes = np.bincount(bucket_of_probe, minlength=len(names))
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
+    def owns(self, places: Ints) -> Bits:
+        """Which of some places of the piece are owned."""
+        first, last = self.owned
+        return (places >= first) & (places < last)
+
     def visits(self, groups: Shorts, n_groups: int, kinds: Shorts, n_kinds: int) -> Floats:
-        """How often rows were looked at: float64[groups, slices, kinds of probes]."""
+        """How often owned rows were looked at, by whomever: float64[groups, slices, kinds of probes]."""
         counts = np.zeros((n_groups, self.slices, n_kinds))
-        self._visit(kinds, groups=groups, counts=counts)
+        self._visit(kinds, self.mine[self.record.placed], groups=groups, counts=counts)
         return counts
 
-    def _visit(self, kinds: Shorts, **results: Any) -> None:
-        record = self.record
+    def _visit(self, kinds: Shorts, rows: Bits | None = None, **results: Any) -> None:
+        record, placed, buckets = self.record, self.record.placed, self._buckets
+        if rows is not None and not rows.all():
+            placed, buckets = placed[rows], buckets[rows]
         visits(
-            self._first, record.probed[self._order], kinds[self._order], record.placed, self._buckets, record.events,
+            self._first, record.probed[self._order], kinds[self._order], placed, buckets, record.events,
             self.starts, self.limits, **results,
         )  # fmt: skip
 
@@ -130,20 +149,34 @@ class Account:
         return found
 
     def matches_of(self, name: str) -> pa.Table:
-        """The partial matches that have bound a variable last: features, ``contribution`` and ``consumption``."""
+        """The owned partial matches that have bound a variable last, in the order of the stream.
+
+        Features, ``contribution`` and ``consumption``, and who each is: the ``position`` in the whole stream of the
+        event that made it, and its number (``ordinal``) among those that this event made.
+        """
         contribution, consumption = self.derived
-        tables = []
-        for state in self.states_of(name):
-            own, values, null = self.record.features(state)
-            kept = self.stored[own]
-            own = own[kept]
-            tables.append(_table(self.features[name], values[kept], null[kept], contribution[own], consumption[own]))
-        return pa.concat_tables(tables)
+        found = [self.record.features(state) for state in self.states_of(name)]
+        own, values, null = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        kept = np.flatnonzero(self.stored[own] & self.mine[own])
+        if len(found) > 1:
+            kept = kept[np.argsort(own[kept])]
+        own = own[kept]
+        return self._table(
+            self.features[name], values[kept], null[kept], contribution[own], consumption[own], self.record.events[own]
+        )
 
     def states_of(self, name: str) -> list[int]:
         """The states whose partial matches have bound a variable last, and have features."""
         states = enumerate(self.record.plan.states)
         return [number for number, state in states if self.members[state.member] == name and state.features]
+
+    @cached_property
+    def reach(self) -> int:
+        """How many events follow in the windows that begin with owned events, in sum; -1: of no known length."""
+        if not isinstance(self.record.plan.query.window, ast.TimeWindow | ast.CountWindow):
+            return -1
+        own = np.arange(*self.owned)
+        return int((self.limits[-1, own] - own).sum())
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -151,7 +184,7 @@ class Account:
         return tuple(self.members[state.member] for state in self.record.plan.states)
 
     def events_of(self, name: str) -> pa.Table:
-        """The events that were tried for a variable: the same, of all that they have led to, in one slice."""
+        """The owned events that were tried for a variable: the same, of all that they have led to, in one slice."""
         member = self.members.index(name)
         record, (contribution, consumption) = self.record, self.derived
         positions, values, null = record.event_features(member)
@@ -164,7 +197,30 @@ class Account:
         looked = np.searchsorted(positions, record.probed[asked])
         price = 0.0 if self.memory else self.prices.visited
         spent += price * np.bincount(looked, record.visited[asked], len(positions))
-        return _table(self.event_features[name], values, null, led[:, None], spent[:, None])
+        own = self.owns(positions)
+        return self._table(
+            self.event_features[name], values[own], null[own], led[own, None], spent[own, None], positions[own]
+        )
+
+    def _table(
+        self,
+        names: Sequence[str],
+        values: Floats,
+        null: Bits,
+        contribution: Floats | Reals,
+        consumption: Floats | Reals,
+        places: Ints,
+    ) -> pa.Table:
+        columns = [pa.array(values[:, number], mask=null[:, number]) for number in range(len(names))]
+        lists = [
+            pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(of, np.float32).reshape(-1)), of.shape[1])
+            for of in (contribution, consumption)
+        ]
+        ordinals = np.arange(len(places)) - np.searchsorted(places, places)
+        return pa.table(
+            [*columns, *lists, self.base + places, ordinals],
+            names=[*names, "contribution", "consumption", POSITION, ORDINAL],
+        )
 
 
 def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
@@ -193,14 +249,3 @@ def _starts(record: Observation) -> Ints:
         if np.array_equal(further, first):
             return record.events[first]
         first = further
-
-
-def _table(
-    names: Sequence[str], values: Floats, null: Bits, contribution: Floats | Reals, consumption: Floats | Reals
-) -> pa.Table:
-    columns = [pa.array(values[:, number], mask=null[:, number]) for number in range(len(names))]
-    lists = [
-        pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(of, np.float32).reshape(-1)), of.shape[1])
-        for of in (contribution, consumption)
-    ]
-    return pa.table([*columns, *lists], names=[*names, "contribution", "consumption"])

@@ -17,7 +17,7 @@ import numpy as np
 from fastcep.engine.overload.protocols import Classes, Floats
 from fastcep.shedding.hybrid.trees import whole
 
-__all__ = ["cells_of"]
+__all__ = ["cells_in", "cells_of"]
 
 #: The most combinations, and how many members each has on the mean at least.
 _CELLS = 64
@@ -36,8 +36,12 @@ def cells_of(features: Sequence[str], values: Floats) -> Classes | None:
     """
     if not values.size or not whole(values):
         return None
-    low, high = values.min(axis=0), values.max(axis=0)
-    if math.prod((high - low + 1).tolist()) > min(_CELLS, len(values) / _MEMBERS):
+    return cells_in(features, values.min(axis=0), values.max(axis=0), len(values))
+
+
+def cells_in(features: Sequence[str], low: Floats, high: Floats, members: int) -> Classes | None:
+    """The same, by the range of each feature, all values of which are whole, and by how many members there are."""
+    if math.prod((high - low + 1).tolist()) > min(_CELLS, members / _MEMBERS):
         return None
     for spare in (high - low + 1, 0 * low):
         shape = [int(size) for size in high - low + 1 + 2 * spare]

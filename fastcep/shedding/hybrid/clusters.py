@@ -7,8 +7,10 @@ several threads add up in any order would make the clusters a matter of timing.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +19,10 @@ import numpy.typing as npt
 from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
 
-__all__ = ["Gap", "cluster", "gap_statistic", "load", "standardised"]
+__all__ = ["Gap", "Map", "cluster", "gap_statistic", "load", "standardised"]
+
+#: Applies a function to each item, in their order, maybe in other processes: what it is given can be pickled.
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 #: How many vectors K-means looks at, and the gap statistic; the others go to the closest centre.
 _ROWS = 20_000
@@ -69,7 +74,9 @@ def standardised(vectors: npt.NDArray[np.floating[Any]]) -> Floats:
     return scaled
 
 
-def cluster(vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap"] = 10, seed: int = 0) -> Ints:
+def cluster(
+    vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap"] = 10, seed: int = 0, map: Map = map
+) -> Ints:
     """Find clusters of vectors, by K-means on standardised columns.
 
     Raw columns would make clusters by the one of the largest numbers: costs in ns, not matches.
@@ -82,6 +89,8 @@ def cluster(vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap
         How many; fewer if there are fewer distinct vectors. ``"gap"``: as many as `gap_statistic` finds.
     seed
         Of the starts, and of the sample if there are more than 20,000 vectors.
+    map
+        See `gap_statistic`.
 
     Returns
     -------
@@ -99,7 +108,7 @@ def cluster(vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap
     if not scaled.size:
         return np.zeros(len(vectors), np.int64)
     sample = _sample(scaled, _ROWS, seed)
-    k = gap_statistic(sample, _MOST, seed=seed).k if clusters == "gap" else clusters
+    k = gap_statistic(sample, _MOST, seed=seed, map=map).k if clusters == "gap" else clusters
     k = min(k, len(np.unique(sample, axis=0)))
     if k == 1:
         return np.zeros(len(vectors), np.int64)
@@ -108,7 +117,7 @@ def cluster(vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap
 
 
 def gap_statistic(
-    vectors: npt.NDArray[np.floating[Any]], most: int = _MOST, references: int = 10, seed: int = 0
+    vectors: npt.NDArray[np.floating[Any]], most: int = _MOST, references: int = 10, seed: int = 0, map: Map = map
 ) -> Gap:
     """Find out how many clusters there are (Tibshirani, Walther and Hastie, 2001).
 
@@ -126,6 +135,8 @@ def gap_statistic(
         How many times uniform vectors are drawn.
     seed
         Of all that is drawn.
+    map
+        Looks at the references, for each k: they may be looked at in other processes.
 
     Raises
     ------
@@ -141,13 +152,12 @@ def gap_statistic(
     drawn = _references(own, references, np.random.default_rng([seed, 1]))
     gaps: list[float] = []
     errors: list[float] = []
-    with _one_thread():
-        for k in range(1, most + 1):
-            scatter = np.array([_log_dispersion(one, k, seed) for one in drawn])
-            gaps.append(float(scatter.mean()) - _log_dispersion(own, min(k, distinct), seed))
-            errors.append(float(scatter.std()) * (1 + 1 / references) ** 0.5)
-            if k > 1 and gaps[-2] >= gaps[-1] - errors[-1]:
-                return Gap(k - 1, tuple(gaps), tuple(errors))
+    for k in range(1, most + 1):
+        scatter = np.array(list(map(partial(_log_dispersion, k=k, seed=seed), drawn)))
+        gaps.append(float(scatter.mean()) - _log_dispersion(own, min(k, distinct), seed))
+        errors.append(float(scatter.std()) * (1 + 1 / references) ** 0.5)
+        if k > 1 and gaps[-2] >= gaps[-1] - errors[-1]:
+            return Gap(k - 1, tuple(gaps), tuple(errors))
     return Gap(most, tuple(gaps), tuple(errors))
 
 
@@ -163,7 +173,11 @@ def _references(vectors: Floats, count: int, random: np.random.Generator) -> lis
 def _log_dispersion(vectors: Floats, k: int, seed: int) -> float:
     """The logarithm of how far vectors are from the closest of k centres: the sum of the squares."""
     whole = float(np.square(vectors - vectors.mean(axis=0)).sum())
-    scatter = whole if k == 1 else float(_k_means(vectors, k, seed).inertia_)
+    if k == 1:
+        scatter = whole
+    else:
+        with _one_thread():  # here, as it may be another process
+            scatter = float(_k_means(vectors, k, seed).inertia_)
     return float(np.log(max(scatter, whole * _NOTHING)))
 
 

@@ -1,9 +1,6 @@
-"""Fit a model of hybrid shedding on history.
+"""Fit a model of hybrid shedding on history, in this process.
 
-Data flow: a piece of history is observed and accounted for (`observed_piece`); from its tables of partial matches and
-of events classes are fitted (`fit_classes`), and by these the flow is counted (`count_flow`). Here history is one
-piece. All of these are pure functions of their input, and flows of several pieces add up (`total`): matches that span
-two of them are not seen then, so that pieces should be long against the window.
+All of it is done by `fit_pieces`, which takes history in pieces; here it is one.
 """
 
 from __future__ import annotations
@@ -11,35 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.costs import cost_table as cost_table_of
 from fastcep.engine.overload.observe import observe
-from fastcep.engine.overload.protocols import Classes, Tree
-from fastcep.errors import ParseError, ValidationError
-from fastcep.events import EventBatch, StringTable
 from fastcep.events.batch import as_table
-from fastcep.query import ast, expression_text
-from fastcep.query.features import parse_feature
-from fastcep.query.source import Problem
-from fastcep.query.types import type_of
-from fastcep.shedding.hybrid.account import Account, Names
-from fastcep.shedding.hybrid.classes import Fitted, fit_classes
-from fastcep.shedding.hybrid.flow import count_flow
+from fastcep.query import ast
 from fastcep.shedding.hybrid.model import HybridModel
-from fastcep.shedding.hybrid.wanted import of_events, of_matches
-from fastcep.shedding.options import as_choice, as_count
+from fastcep.shedding.hybrid.pieces import Piece, check_fit, fit_pieces, observed_piece
 
 __all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
 
 #: Of how many partial matches and matches a record may be; docs/hybrid.md tells how much memory each took.
 _RECORDS = 8_000_000
 _PILOT = 5_000  # events by which it is found how many there are
-_SLICES = 64  # that the matcher has room for
-_FEATURES = 16  # that are recorded of one variable
-_WHO = "fit of 'hybrid'"
 
 
 def fit_hybrid(
@@ -83,87 +65,12 @@ def fit_hybrid(
     ValidationError
         If an option is wrong, history has no events, or no partial match comes of it.
     """
-    if as_count(_WHO, "slices", slices) > _SLICES:
-        raise ValidationError(f"{_WHO}: slices={slices}; expected at most {_SLICES}, such as 4")
-    if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
-        slices = 1  # as `last_in_slices` takes it
-    prices = cost_table_of(cost_table)
-    own = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
-    for name, more in (features or {}).items():
-        own[name] = list(dict.fromkeys([*own.get(name, []), *more]))
-    of_event = {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
+    check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
     piece = _last_part(query, as_table(history, "history").combine_chunks(), index)
-    if clusters != "gap":
-        as_count(_WHO, "clusters", clusters)
-    memory = as_choice(_WHO, "consumption", consumption, ("work", "memory")) == "memory"
-    account = observed_piece(query, piece, own, of_event, slices, prices, index, memory)
-    if not account.stored.any():
-        raise ValidationError(
-            f"{_WHO}: query {query.name!r} has no partial match in {len(piece):,} events of history; give events in "
-            "which it has some"
-        )
-    options: dict[str, Any] = {"clusters": clusters, "per": per, "percentile": percentile, "seed": seed}
-    matches = {name: fit_classes(account.matches_of(name), **options) for name in own if account.states_of(name)}
-    events = {name: fit_classes(account.events_of(name), **options) for name in of_event}
-    classes, event_classes = _told_apart(matches), _told_apart(events)
-    values = [_named(found.values, name, "partial match") for name, found in matches.items()]
-    values += [_named(found.values, name, "event") for name, found in events.items()]
-    return HybridModel(
-        query, classes, event_classes, count_flow(account, classes, event_classes), pa.concat_tables(values),
-        account.variables, prices, {"slices": slices, "index": index, "consumption": consumption, **options},
+    return fit_pieces(
+        query, [Piece(piece, 0, (0, len(piece)))], slices=slices, clusters=clusters, per=per, percentile=percentile,
+        features=features, consumption=consumption, cost_table=cost_table, index=index, seed=seed,
     )  # fmt: skip
-
-
-def observed_piece(
-    query: ast.Query,
-    piece: pa.Table,
-    features: Names,
-    event_features: Names,
-    slices: int,
-    prices: CostTable,
-    index: str,
-    memory: bool = False,
-) -> Account:
-    """Observe a query over a piece of history and account for it; features by variable, see `Account`."""
-    (record,) = observe(
-        query, piece, cost_table=prices, index=index, classes=_recorded(features),
-        event_classes=_recorded(event_features),
-    ).records  # fmt: skip
-    times = EventBatch.from_data(query.schema, piece, StringTable(), "history").time
-    return Account(record, times, slices, prices, features, event_features, memory)
-
-
-def _recorded(features: Names) -> dict[str, Classes]:
-    """Classes that tell nothing apart, so that features are recorded."""
-    none = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
-    return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in none.items()}
-
-
-def _told_apart(found: Mapping[str, Fitted]) -> dict[str, Classes | Tree]:
-    return {name: own.classes for name, own in found.items() if own.classes is not None}
-
-
-def _named(values: pa.Table, name: str, what: str) -> pa.Table:
-    """Values with whose they are, and as lists of any length: events have one slice."""
-    lists = [column for column in values.column_names if column not in ("class", "members")]
-    for column in lists:
-        at = values.column_names.index(column)
-        values = values.set_column(at, column, values[column].cast(pa.list_(pa.float64())))
-    of, kind = pa.array([name] * len(values)), pa.array([what] * len(values))
-    return values.add_column(0, "of", kind).add_column(0, "variable", of)
-
-
-def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
-    """Texts of those that are numbers, and of which a partial match has one."""
-    texts = []
-    for expression in expressions:
-        text = expression_text(expression)
-        try:
-            if type_of(parse_feature(text, query, "feature"), query) in ("int64", "float64", "bool"):
-                texts.append(text)
-        except (ParseError, Problem):
-            continue
-    return texts[:_FEATURES]
 
 
 def _last_part(query: ast.Query, history: pa.Table, index: str) -> pa.Table:

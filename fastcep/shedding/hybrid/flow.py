@@ -20,7 +20,7 @@ from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid.account import Account
 
-__all__ = ["Flow", "Step", "count_flow", "total"]
+__all__ = ["Flow", "Step", "Windows", "count_flow", "total"]
 
 Floats = npt.NDArray[np.float64]
 Shorts = npt.NDArray[np.int32]
@@ -30,6 +30,7 @@ Kinds = Mapping[str, Classes | Tree]  #: by variable
 
 #: By so many windows it is told how much their numbers vary, and by how many at least.
 _WINDOWS, _FEWEST = 4096, 8
+_CHILD, _LOOK = ("source", "slice", "kind", "target"), ("group", "slice", "kind")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,34 @@ class Step:
     slice: int
     saved: float
     kept: float
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Stretches of the whole stream, one after the other, each as long as a window: it is told how these vary.
+
+    Attributes
+    ----------
+    length
+        Of each, in events; the first begins with the stream.
+    first, last
+        Which ones count: from the first on and up to before the last. None do where there are too few.
+    """
+
+    length: int
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, reach: int, events: int) -> Windows:
+        """Of a stream, by how many events follow in the window of each, in sum, and how many there are.
+
+        Below 0: windows have no known length.
+        """
+        length = 1 + max(0, round(reach / max(events, 1)))
+        last = events // length - 1  # windows begin in every one but the last; the first is not full
+        first = max(1, last - _WINDOWS)
+        return cls(length, first, last) if reach >= 0 and last - first >= _FEWEST else cls(length, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -84,6 +113,9 @@ class Flow:
     varies
         float64[1 + groups, states]: of what is made of the partial matches of a group (the first row: of none) for a
         state, the variance from window to window by the mean: 1 where each comes by itself.
+    windows, by_window
+        Of a piece of a stream, so that `varies` can be told of all: the windows of the whole stream, and how much was
+        ``made`` of each ``pair`` (a place in `varies`) in each ``window``.
     """
 
     events: float
@@ -98,6 +130,12 @@ class Flow:
     lengths: Floats
     memory: bool = False
     varies: Floats | None = None
+    windows: Windows | None = None
+    by_window: pa.Table | None = None
+
+    def alone(self) -> Flow:
+        """Without what only serves to add flows up."""
+        return replace(self, windows=None, by_window=None)
 
     @cached_property
     def child(self) -> dict[str, npt.NDArray[Any]]:
@@ -151,8 +189,8 @@ class Flow:
         return Step(events, of, number, at, saved, kept)
 
 
-def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
-    """Count the flow of a piece of history.
+def count_flow(account: Account, classes: Kinds, event_classes: Kinds, windows: Windows | None = None) -> Flow:
+    """Count the flow of a piece of history: what its owned events make, and how what they made is looked at.
 
     Parameters
     ----------
@@ -160,6 +198,8 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
         Of the piece.
     classes, event_classes
         By variable how partial matches are told apart, and events.
+    windows
+        Of the whole stream, so that flows of all its pieces add up to that of the stream. None: the piece is all.
     """
     record = account.record
     states, members = len(record.plan.states), len(record.plan.negated)
@@ -179,12 +219,17 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds) -> Flow:
     asking = record.probed * members + record.asked_for
     looks = account.visits(groups, states * stride, kinds[np.searchsorted(keys, asking)], members * event_stride)
     source = np.where(record.parents < 0, -1, groups[record.parents]).astype(np.int32)
-    return Flow(
-        float(account.limits.shape[1]), states, stride, members, event_stride, account.slices,
+    first, last = account.owned
+    over = windows or Windows.of(account.reach, last - first)
+    by_window = _by_window(account, source, states, over)
+    flow = Flow(
+        float(last - first), states, stride, members, event_stride, account.slices,
         _children(account, source, kind, groups), _looks(looks),
-        np.bincount(kinds, minlength=members * event_stride).astype(np.float64), _lengths(account, states),
-        account.memory, _varies(account, source, states, states * stride),
+        np.bincount(kinds[account.owns(record.tried)], minlength=members * event_stride).astype(np.float64),
+        _lengths(account, states), account.memory, None, over, by_window,
     )  # fmt: skip
+    flow = replace(flow, varies=_varies(flow))
+    return flow if windows else flow.alone()
 
 
 def _told(own: Classes | Tree, names: Sequence[str], values: Floats, null: Bits) -> Bytes:
@@ -193,43 +238,59 @@ def _told(own: Classes | Tree, names: Sequence[str], values: Floats, null: Bits)
 
 
 def total(flows: Sequence[Flow]) -> Flow:
-    """The flow of several pieces of one stream, which are told apart in the same way."""
+    """The flow of several pieces of one stream, which are told apart in the same way.
+
+    Where they were counted with the windows of the whole stream, it is the flow of the whole; else how much it varies
+    is only the mean of what it does in the pieces.
+    """
     varies = [(flow.varies, flow.events) for flow in flows if flow.varies is not None]
-    children = pa.concat_tables([flow.children for flow in flows]).group_by(["source", "slice", "kind", "target"])
-    looks = pa.concat_tables([flow.looks for flow in flows]).group_by(["group", "slice", "kind"])
-    summed = children.aggregate([(name, "sum") for name in ("made", "stored", "matched")])
-    return replace(
+    tables = [flow.by_window for flow in flows if flow.by_window is not None and flow.windows == flows[0].windows]
+    whole = len(tables) == len(flows)
+    made = [flow.lengths * flow.births for flow in flows]
+    births = sum(flow.births for flow in flows)
+    found = replace(
         flows[0],
         events=sum(flow.events for flow in flows),
-        children=summed.rename_columns(["source", "slice", "kind", "target", "made", "stored", "matched"]).sort_by(
-            [(name, "ascending") for name in ("source", "slice", "kind", "target")]
-        ),
-        looks=looks.aggregate([("looked", "sum")]).rename_columns(["group", "slice", "kind", "looked"]).sort_by(
-            [(name, "ascending") for name in ("group", "slice", "kind")]
-        ),
+        children=_summed([flow.children for flow in flows], _CHILD, ("made", "stored", "matched")),
+        looks=_summed([flow.looks for flow in flows], _LOOK, ("looked",)),
         asked=np.sum([flow.asked for flow in flows], axis=0),
-        lengths=sum(flow.lengths * flow.births for flow in flows) / np.maximum(sum(flow.births for flow in flows), 1.0),
+        lengths=np.sum([np.rint(own) for own in made], axis=0) / np.maximum(births, 1.0),
         varies=np.average([own for own, _ in varies], 0, [events for _, events in varies]) if varies else None,
+        windows=flows[0].windows if whole else None,
+        by_window=_summed(tables, ("pair", "window"), ("made",)) if whole else None,
     )  # fmt: skip
+    return replace(found, varies=_varies(found)) if whole else found
 
 
-def _varies(account: Account, source: Shorts, states: int, groups: int) -> Floats:
-    """How much what is made varies from window to window; 1 where there are too few windows to tell."""
-    events = account.limits.shape[1]
-    window = 1 + max(0, round(float((account.limits[-1] - np.arange(events)).mean())))
-    last = events // window - 1  # windows begin in every one but the last; the first is not full
-    at = account.record.events // window
-    first = max(1, last - _WINDOWS)
-    found = np.ones((groups + 1) * states)
-    if last - first < _FEWEST:
-        return found.reshape(-1, states)
-    inside = (at >= first) & (at < last)
-    pair = (source[inside] + 1).astype(np.int64) * states + account.record.states[inside]
+def _summed(tables: Sequence[pa.Table], keys: Sequence[str], counts: Sequence[str]) -> pa.Table:
+    added = pa.concat_tables(tables).group_by(list(keys)).aggregate([(name, "sum") for name in counts])
+    return added.rename_columns([*keys, *counts]).sort_by([(name, "ascending") for name in keys])
+
+
+def _by_window(account: Account, source: Shorts, states: int, windows: Windows) -> pa.Table:
+    """What was made of each pair of a source and a state, by window."""
+    record, many = account.record, max(windows.last - windows.first, 1)
+    at = (account.base + record.events) // windows.length
+    inside = account.mine & (at >= windows.first) & (at < windows.last)
+    pair = (source[inside] + 1).astype(np.int64) * states + record.states[inside]
     pairs, of = np.unique(pair, return_inverse=True)
-    counts = np.bincount(of * (last - first) + at[inside] - first, minlength=len(pairs) * (last - first))
-    by_window = counts.reshape(len(pairs), -1)
-    found[pairs] = np.maximum(by_window.var(axis=1, ddof=1) / by_window.mean(axis=1), 1.0)
-    return found.reshape(-1, states)
+    counts = np.bincount(of * many + at[inside] - windows.first, minlength=len(pairs) * many)
+    some = np.flatnonzero(counts)
+    columns = [pairs[some // many], windows.first + some % many, counts[some].astype(np.float64)]
+    return pa.table(columns, names=["pair", "window", "made"])
+
+
+def _varies(flow: Flow) -> Floats:
+    """How much what is made varies from window to window; 1 where there are too few windows to tell."""
+    found = np.ones((1 + flow.states * flow.stride) * flow.states)
+    assert flow.windows is not None and flow.by_window is not None
+    many, own = flow.windows.last - flow.windows.first, _columns(flow.by_window)
+    if many and len(flow.by_window):
+        pairs, of = np.unique(own["pair"], return_inverse=True)
+        by_window = np.zeros((len(pairs), many))
+        by_window[of, own["window"] - flow.windows.first] = own["made"]
+        found[pairs] = np.maximum(by_window.var(axis=1, ddof=1) / by_window.mean(axis=1), 1.0)
+    return found.reshape(-1, flow.states)
 
 
 def _columns(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
@@ -237,20 +298,21 @@ def _columns(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
 
 
 def _lengths(account: Account, states: int) -> Floats:
-    rows, of = account.stored, account.record.states
+    rows, of = account.stored & account.mine, account.record.states
     return np.bincount(of[rows], account.lengths[rows], states) / np.maximum(np.bincount(of[rows], minlength=states), 1)
 
 
 def _children(account: Account, source: Shorts, kind: Shorts, target: Shorts) -> pa.Table:
-    columns = (source, account.born, kind, target)
+    mine = account.mine
+    columns = [column if mine.all() else column[mine] for column in (source, account.born, kind, target)]
     sizes = [int(column.max(initial=0)) + 2 for column in columns]
-    key = np.zeros(len(source), np.int64)
+    key = np.zeros(len(columns[0]), np.int64)
     for column, size in zip(columns, sizes, strict=True):
         key = key * size + column + 1
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    ones = np.ones(len(key))
-    counted = [np.bincount(which, of, len(first)).astype(np.float64) for of in (ones, account.stored, account.matched)]
-    names = ["source", "slice", "kind", "target", "made", "stored", "matched"]
+    ones, stored, matched = np.ones(len(key)), account.stored[mine], account.matched[mine]
+    counted = [np.bincount(which, of, len(first)).astype(np.float64) for of in (ones, stored, matched)]
+    names = [*_CHILD, "made", "stored", "matched"]
     return pa.table([*(column[first] for column in columns), *counted], names=names)
 
 

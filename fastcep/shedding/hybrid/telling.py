@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import load, standardised
+from fastcep.shedding.hybrid.columns import Parts
 
-__all__ = ["Parts", "Response", "responses_of", "tells"]
+__all__ = ["Response", "responses_of", "tells"]
 
-Parts = npt.NDArray[np.float32]
 Response = tuple[Floats, Floats]  #: a number per member, and what the member weighs
 
 #: Something is told if chance does it as rarely as this, and if it explains as much of the variance.

@@ -18,7 +18,7 @@ from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.clusters import load
 from fastcep.shedding.hybrid.telling import Response, tells
 
-__all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned", "whole"]
+__all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned", "table_in", "whole"]
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -216,9 +216,15 @@ def as_table(tree: Tree, values: Floats) -> Classes | None:
     Classes
         None if a feature has other values than whole numbers, or the table had more than 65,536 cells.
     """
-    if not values.size or not whole(values):
+    if not values.size:
         return None
-    low, high = values.min(axis=0), values.max(axis=0)
+    return table_in(tree, values.min(axis=0), values.max(axis=0), whole(values))
+
+
+def table_in(tree: Tree, low: Floats, high: Floats, are_whole: bool) -> Classes | None:
+    """The same, by the range of each feature and whether all their values are whole numbers."""
+    if not len(low) or not are_whole or not np.isfinite(low).all():
+        return None
     shape = [int(size) for size in high - low + 1]
     if math.prod(shape) > _CELLS:
         return None

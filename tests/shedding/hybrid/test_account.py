@@ -84,7 +84,8 @@ def test_tables_of_q1(window: str, index: str) -> None:
     a, b = (np.flatnonzero(stored & (record.members == member)) for member in (0, 1))
     first, last = record.events[record.parents[b]], record.events[b]
     of_a, of_b = account.matches_of("a"), account.matches_of("b")
-    assert of_a.column_names == ["a.V", "contribution", "consumption"]
+    assert of_a.column_names == ["a.V", "contribution", "consumption", "position", "ordinal"]
+    assert of_b["position"].to_pylist() == last.tolist()
     assert of_a["a.V"].to_pylist() == values[record.events[a]].tolist()
     assert of_b["a.V + b.V"].to_pylist() == (values[first] + values[last]).tolist()
     assert of_b["b.ID"].to_pylist() == keys[last].tolist()

@@ -1,0 +1,68 @@
+"""Members of classes as Arrow tables: which columns are features, and all of them as NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fastcep.engine.overload.protocols import Floats, Ints
+from fastcep.errors import ValidationError
+
+__all__ = [
+    "CONSUMPTION", "CONTRIBUTION", "ORDINAL", "POSITION", "Flags", "Parts", "column", "features_in", "identity",
+    "matrix", "vectors",
+]  # fmt: skip
+
+Flags = npt.NDArray[np.bool_]
+Parts = npt.NDArray[np.float32]
+
+CONTRIBUTION, CONSUMPTION = "contribution", "consumption"
+#: Who a member is, however the stream is cut: the event that made it, by its place in the whole stream, and its number
+#: among the members that this event made. Features are expressions with a dot, so that none has such a name.
+POSITION, ORDINAL = "position", "ordinal"
+
+
+def features_in(members: pa.Table) -> list[str]:
+    """The names of the features."""
+    return [name for name in members.column_names if name not in (CONTRIBUTION, CONSUMPTION, POSITION, ORDINAL)]
+
+
+def vectors(members: pa.Table, name: str) -> Parts:
+    """A column of lists as float32[n, slices]."""
+    kind: Any = members.schema.field(name).type if name in members.column_names else None
+    if kind is None or not pa.types.is_fixed_size_list(kind) or members[name].null_count:
+        raise ValidationError(
+            f"found {kind} as column {name!r} of members, expected FixedSizeList<float32>[slices] without null"
+        )
+    chunks: list[Any] = members[name].chunks
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
+    return np.concatenate([np.empty(0, np.float32), *parts], dtype=np.float32).reshape(-1, kind.list_size)
+
+
+def column(members: pa.Table, name: str) -> tuple[Floats, Flags]:
+    """A feature as float64[n], and where it has no value."""
+    own: Any = members[name].combine_chunks()
+    if not (pa.types.is_integer(own.type) or pa.types.is_floating(own.type)):
+        raise ValidationError(f"found {own.type} as feature {name!r} of members, expected int64 or float64")
+    null = own.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return pc.cast(own, pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), null
+
+
+def matrix(members: pa.Table, names: Sequence[str]) -> tuple[Floats, Flags]:
+    """Features as float64[n, names], and where they have no value."""
+    if not names:
+        return np.zeros((len(members), 0)), np.zeros((len(members), 0), np.bool_)
+    columns = [column(members, name) for name in names]
+    return np.column_stack([values for values, _ in columns]), np.column_stack([null for _, null in columns])
+
+
+def identity(members: pa.Table) -> tuple[Ints, Ints]:
+    """The columns `POSITION` and `ORDINAL`; members without them are told apart by their row."""
+    if POSITION not in members.column_names:
+        return np.arange(len(members)), np.zeros(len(members), np.int64)
+    return members[POSITION].to_numpy(), members[ORDINAL].to_numpy().astype(np.int64)

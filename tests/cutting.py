@@ -1,0 +1,64 @@
+"""A stream in pieces, each with as much around what it owns as a window needs."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from accounted import times_of
+
+import fastcep as fc
+from fastcep.query import ast
+from fastcep.shedding.hybrid.pieces import Piece
+
+
+def cut(
+    own: fc.Query,
+    events: pa.Table,
+    cuts: Iterable[int],
+    span: int = 0,
+    before: float = 1,
+    after: float = 1,
+    more: int = 1,
+) -> list[Piece]:
+    """Cut a stream at places.
+
+    ``span``: of explicit windows, ns; ``before``, ``after``, ``more``: so many windows and further events around.
+    """
+    times, window = times_of(own, events), own.window
+    places = sorted({0, len(events), *cuts})
+    pieces = []
+    for first, last in itertools.pairwise(places):
+        if isinstance(window, ast.CountWindow):
+            low, high = first - int(before * (window.events - 1)), last + int(after * (window.events - 1))
+        else:
+            length = window.nanoseconds if isinstance(window, ast.TimeWindow) else span
+            low = int(np.searchsorted(times, times[first] - before * length, "left"))
+            high = int(np.searchsorted(times, times[last - 1] + after * length, "right")) + more
+        low, high = max(low, 0), min(high, len(events))
+        pieces.append(Piece(events.slice(low, high - low), low, (first - low, last - low)))
+    return pieces
+
+
+def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """A map whose functions, items and results go through pickle, as to other processes; the last item comes first."""
+    results = []
+    for item in reversed(list(items)):
+        there, what = pickle.loads(pickle.dumps((function, item)))
+        results.append(pickle.loads(pickle.dumps(there(what))))
+    return results[::-1]
+
+
+def equal_flows(one: Any, other: Any) -> bool:
+    """Whether two flows are the same to the last bit."""
+    arrays: Sequence[str] = ("asked", "lengths", "varies")
+    return (
+        one.events == other.events
+        and one.children.equals(other.children)
+        and one.looks.equals(other.looks)
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+    )
