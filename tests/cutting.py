@@ -13,7 +13,7 @@ from accounted import times_of
 
 import fastcep as fc
 from fastcep.query import ast
-from fastcep.shedding.hybrid.pieces import Piece
+from fastcep.shedding.hybrid.history import Piece, Pieces
 
 
 def cut(
@@ -51,6 +51,18 @@ def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]
         there, what = pickle.loads(pickle.dumps((function, item)))
         results.append(pickle.loads(pickle.dumps(there(what))))
     return results[::-1]
+
+
+class Elsewhere(Pieces):
+    """Pieces in other processes: all that goes there, and comes back, is pickled; sums are made two by two."""
+
+    def gather(self, name: str, function: Any, merge: Any, split: Any, each: Any) -> list[Any]:
+        function, merge, split, each = pickle.loads(pickle.dumps((function, merge, split, each)))
+        total, *more = elsewhere(function, self)
+        total = pickle.loads(pickle.dumps(merge([total])))
+        for found in more:
+            total = pickle.loads(pickle.dumps(merge([total, found])))
+        return elsewhere(each, split(total))
 
 
 def equal_flows(one: Any, other: Any) -> bool:

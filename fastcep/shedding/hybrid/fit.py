@@ -14,8 +14,9 @@ from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import observe
 from fastcep.events.batch import as_table
 from fastcep.query import ast
+from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
-from fastcep.shedding.hybrid.pieces import Piece, check_fit, fit_pieces, observed_piece
+from fastcep.shedding.hybrid.pieces import check_fit, fit_pieces, observed_piece
 
 __all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
 
@@ -67,8 +68,9 @@ def fit_hybrid(
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
     piece = _last_part(query, as_table(history, "history").combine_chunks(), index)
+    whole = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
-        query, [Piece(piece, 0, (0, len(piece)))], slices=slices, clusters=clusters, per=per, percentile=percentile,
+        query, whole, slices=slices, clusters=clusters, per=per, percentile=percentile,
         features=features, consumption=consumption, cost_table=cost_table, index=index, seed=seed,
     )  # fmt: skip
 

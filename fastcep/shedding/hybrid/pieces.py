@@ -1,6 +1,6 @@
 """Fit a model by pieces of history: steps that look at one piece each, and what they give added up.
 
-Data flow: three times something is asked of every piece, by a function that can be pickled, and that gives little:
+Data flow: three times something is asked of every piece (`history`), by functions that can be pickled:
 
 1. `Observer.look`: summaries of the members that the piece owns; from those of all pieces follow classes (`told_apart`)
 2. `Observer.count`: how often which values occur in each class; so it is known what classes are worth (`valued`)
@@ -12,9 +12,9 @@ What comes out does not depend on how the stream is cut, if pieces have enough a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,39 +33,22 @@ from fastcep.shedding.hybrid.account import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, told_apart
 from fastcep.shedding.hybrid.clusters import Map
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
+from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.summary import Summary, merged
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, merged_counts, value_counts, valued
 from fastcep.shedding.hybrid.wanted import of_events, of_matches
 from fastcep.shedding.options import as_choice, as_count
 
-__all__ = ["Kind", "Looked", "Observer", "Piece", "check_fit", "fit_pieces", "observed_piece"]
+__all__ = ["Kind", "Looked", "Observer", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
 _SLICES = 64  # that the matcher has room for
 _FEATURES = 16  # that are recorded of one variable
 _WHO = "fit of 'hybrid'"
 
+Found = TypeVar("Found")
+Per = Literal["value", "leaf", "cluster"]
 Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and of which variable
-
-
-class Piece(NamedTuple):
-    """A piece of a stream.
-
-    Attributes
-    ----------
-    table
-        Its events, in order: those that it owns, and around them what is needed to know all of these. WITHIN a time
-        that is all that are no farther away than the time, on either side, and one event more behind (as long as it
-        has not come, a NEG at the end is not decided). WITHIN n EVENTS: n - 1 before and behind.
-    base
-        How many events of the stream come before it.
-    owned
-        The place in the piece of the first event that it owns, and that behind the last one.
-    """
-
-    table: pa.Table
-    base: int
-    owned: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -178,7 +161,7 @@ class Observer:
 
 def fit_pieces(
     query: ast.Query,
-    pieces: Sequence[Any],
+    pieces: History,
     *,
     slices: int = 4,
     clusters: int | Literal["gap"] = 10,
@@ -189,7 +172,6 @@ def fit_pieces(
     cost_table: CostTable | str = "measured",
     index: str = "full",
     seed: int = 0,
-    map: Map = map,
     references: Map = map,
 ) -> HybridModel:
     """Fit a model for a query, by pieces of a stream.
@@ -200,12 +182,9 @@ def fit_pieces(
         WITHIN a time or number of events, and without what depends on all that came before (`AFTER MATCH`, `CONSUME`,
         `LIMIT`, `SELECT`); others take one piece only.
     pieces
-        Each as a `Piece`, that together own every event of a stream once; or what `map` makes one of.
+        Of history.
     slices, clusters, per, percentile, features, consumption, cost_table, index, seed
         See `fit_hybrid`. Costs are measured here, once.
-    map
-        Applies a function to each piece, in the order of the pieces, and gives what comes of it: it may do so
-        elsewhere, as functions and what they give can be pickled. It is called three times.
     references
         See `gap_statistic`.
 
@@ -220,30 +199,31 @@ def fit_pieces(
         slices = 1  # as `last_in_slices` takes it
     prices = cost_table_of(cost_table)
     observer = Observer(query, *_names(query, features), slices, prices, index, consumption == "memory", seed)
-    looked = Looked.merged(list(map(observer.look, pieces)))
+    apart = partial(_apart, clusters=clusters, per=per, seed=seed, references=references)
+    looked, *told = pieces.gather("members", observer.look, Looked.merged, _by_kind, apart)
+    assert isinstance(looked, Looked)
     if not looked.stored:
         raise ValidationError(
             f"{_WHO}: query {query.name!r} has no partial match in {looked.events:,} events of history; give events in "
             "which it has some"
         )
     options: dict[str, Any] = {"clusters": clusters, "per": per, "percentile": percentile, "seed": seed}
-    raw: dict[Kind, Raw] = {
-        kind: told_apart(summary, clusters=clusters, per=per, seed=seed, map=references)
-        for kind, summary in looked.summaries.items()
-    }
+    raw: dict[Kind, Raw] = dict(told)
     if len(pieces) == 1:
-        (fitted,) = map(partial(observer.value, raw=raw, percentile=percentile), pieces)
+        value = partial(observer.value, raw=raw, percentile=percentile)
+        (fitted,) = pieces.gather("values", value, _one, _whole, _same)
     else:
-        counts = list(map(partial(observer.count, raw=raw), pieces))
-        fitted = {kind: valued(raw[kind], merged_counts([own[kind] for own in counts]), percentile) for kind in raw}
+        worth = partial(_worth, raw=raw, percentile=percentile)
+        fitted = dict(pieces.gather("values", partial(observer.count, raw=raw), _by_kind_merged, _items, worth))
     classes, event_classes = (
         {name: own.classes for (of, name), own in fitted.items() if of == what and own.classes is not None}
         for what in ("partial match", "event")
     )
     windows = Windows.of(looked.reach, looked.events)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
+    (flow,) = pieces.gather("flow", count, total, _whole, _same)
     return HybridModel(
-        query, classes, event_classes, total(list(map(count, pieces))).alone(),
+        query, classes, event_classes, flow.alone(),
         pa.concat_tables([_named(own.values, name, of) for (of, name), own in fitted.items()]),
         looked.variables, prices, {"slices": slices, "index": index, "consumption": consumption, **options},
     )  # fmt: skip
@@ -259,12 +239,50 @@ def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, 
     check_options(per, percentile)
 
 
-def _check_cut(query: ast.Query, pieces: int) -> None:
-    """Refuse what cannot be fitted by pieces."""
-    if not pieces:
-        raise ValidationError(f"{_WHO}: found no piece of history, expected at least one")
-    if pieces == 1:
-        return
+def _by_kind(looked: Looked) -> Sequence[Looked | tuple[Kind, Summary]]:
+    """What there is, without summaries; and these, of kind after kind."""
+    return [replace(looked, summaries={}), *looked.summaries.items()]
+
+
+def _apart(
+    part: Looked | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
+) -> Any:
+    if isinstance(part, Looked):
+        return part
+    kind, summary = part
+    return kind, told_apart(summary, clusters=clusters, per=per, seed=seed, map=references)
+
+
+def _by_kind_merged(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:
+    return {kind: merged_counts([own[kind] for own in counts]) for kind in counts[0]}
+
+
+def _worth(
+    part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float
+) -> tuple[Kind, Fitted]:
+    kind, counts = part
+    return kind, valued(raw[kind], counts, percentile)
+
+
+def _items(found: Mapping[Kind, Counts]) -> Sequence[tuple[Kind, Counts]]:
+    return list(found.items())
+
+
+def _one(found: Sequence[Found]) -> Found:
+    (only,) = found
+    return only
+
+
+def _whole(found: Found) -> Sequence[Found]:
+    return [found]
+
+
+def _same(part: Found) -> Found:
+    return part
+
+
+def check_cut(query: ast.Query) -> str:
+    """What makes matches depend on all that came before, so that history has to be one piece; empty: nothing."""
     found = [
         what
         for what, is_so in (
@@ -278,9 +296,17 @@ def _check_cut(query: ast.Query, pieces: int) -> None:
         )
         if is_so
     ]  # fmt: skip
+    return ", ".join(found)
+
+
+def _check_cut(query: ast.Query, pieces: int) -> None:
+    """Refuse what cannot be fitted by pieces."""
+    if not pieces:
+        raise ValidationError(f"{_WHO}: found no piece of history, expected at least one")
+    found = check_cut(query) if pieces > 1 else ""
     if found:
         raise ValidationError(
-            f"{_WHO}: query {query.name!r} has {', '.join(found)}, so that what an event makes may depend on all that "
+            f"{_WHO}: query {query.name!r} has {found}, so that what an event makes may depend on all that "
             "came before; give history as one piece"
         )
 

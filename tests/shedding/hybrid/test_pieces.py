@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cutting import cut, elsewhere, equal_flows
+from cutting import Elsewhere, cut, elsewhere, equal_flows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shed_runs import Q1, query
@@ -20,8 +20,9 @@ from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid import summary
 from fastcep.shedding.hybrid.account import Account
 from fastcep.shedding.hybrid.flow import Windows, count_flow, total
+from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
-from fastcep.shedding.hybrid.pieces import Observer, Piece, fit_pieces
+from fastcep.shedding.hybrid.pieces import Observer, fit_pieces
 
 TABLE = fc.CostTable("mixed", event=3.3, relevant=5.1, visited=7.7, created=11.9, match=13.1)
 SAME = "SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V"
@@ -128,8 +129,8 @@ def test_a_neg_at_the_end_needs_one_event_more() -> None:
 def models(text: str, events: pa.Table, places: list[int], **options: Any) -> tuple[HybridModel, HybridModel]:
     own = query(text)
     options = {"cost_table": TABLE, "index": "key"} | options
-    whole = fit_pieces(own, [whole_of(events)], **options)
-    return whole, fit_pieces(own, cut(own, events, places), map=elsewhere, references=elsewhere, **options)
+    whole = fit_pieces(own, Pieces([whole_of(events)]), **options)
+    return whole, fit_pieces(own, Elsewhere(cut(own, events, places)), references=elsewhere, **options)
 
 
 def same_classes(one: Classes | Tree, other: Classes | Tree) -> bool:
@@ -181,6 +182,6 @@ def test_an_account_and_an_observer_can_be_pickled() -> None:
 def test_what_takes_one_piece_only(text: str, why: str) -> None:
     own = query(text)
     with pytest.raises(fc.ValidationError, match=f"{why}.*give history as one piece"):
-        fit_pieces(own, [whole_of(stream())] * 2, cost_table="paper")
+        fit_pieces(own, Pieces([whole_of(stream())] * 2), cost_table="paper")
     with pytest.raises(fc.ValidationError, match="found no piece of history"):
-        fit_pieces(own, [], cost_table="paper")
+        fit_pieces(own, Pieces(), cost_table="paper")

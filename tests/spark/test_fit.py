@@ -1,0 +1,86 @@
+"""``fastcep.spark.fit`` gives the model that `fastcep.fit` gives, on real Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from cutting import equal_flows
+from detection import with_rows
+
+import fastcep as fc
+import fastcep.spark
+from fastcep import datasets
+from fastcep.shedding.hybrid.model import HybridModel
+
+pytestmark = pytest.mark.spark
+
+V = {"ID": "int64", "V": "int64"}
+DS1 = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")
+QUERIES = {
+    "Q1": "SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms",
+    "kleene": "SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
+    "count": "SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V WITHIN 150 EVENTS",
+    "neg": "SEQ(A a, B b, NEG C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V = b.V WITHIN 500us",
+}
+
+
+@pytest.fixture(scope="module")
+def ds1() -> pa.Table:
+    return with_rows(datasets.ds1(events=40_000, seed=5))
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any, ds1: pa.Table) -> Any:
+    return spark.createDataFrame(ds1).repartition(3, "V").cache()
+
+
+def assert_equal(one: fc.Model, other: fc.Model) -> None:
+    """The same classes and tables, and numbers up to rounding."""
+    mine, its = HybridModel.of(one), HybridModel.of(other)
+    assert one.parts.keys() == other.parts.keys()
+    assert equal_flows(mine.flow, its.flow)
+    for name, table in one.parts.items():
+        assert table.schema == other.parts[name].schema
+        for column in table.column_names:
+            left, right = table[column].to_pylist(), other.parts[name][column].to_pylist()
+            assert left == (right if left == right else pytest.approx(right, rel=1e-9)), (name, column)
+    assert one.query == other.query
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_model_is_that_of_one_process(frame: Any, ds1: pa.Table, name: str) -> None:
+    query = fc.parse(f"PATTERN {QUERIES[name]}", DS1, name=name)
+    options: dict[str, Any] = {"cost_table": "paper"}
+    if name == "count":
+        options |= {"per": "leaf", "clusters": "gap", "slices": 3}
+    wanted = fc.fit(query, ds1, **options)
+    assert_equal(fastcep.spark.fit(query, frame, order_by="row", pieces=5, **options), wanted)
+
+
+def test_it_sheds(frame: Any, ds1: pa.Table, tmp_path: Path) -> None:
+    query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1, name="Q1")
+    model = fastcep.spark.fit(query, frame, order_by="row")
+    model.save(tmp_path / "model")
+    shedder = fc.shedding.Hybrid(fc.load_model(tmp_path / "model"))
+    report = fc.evaluate(query, ds1, shedders=[lambda seed: shedder], bounds=["80%"])
+    assert report.rows[0]["recall"] > 0.8
+
+
+def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
+    text = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"
+    query = fc.parse(text, DS1, name="opened")
+    assert_equal(fastcep.spark.fit(query, frame, order_by="row"), fc.fit(query, ds1))
+
+
+def test_refusals(frame: Any) -> None:
+    query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
+    with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
+        fastcep.spark.fit(query, frame, kind="hybird")
+    with pytest.raises(fc.ValidationError, match="slices=100; expected at most 64"):
+        fastcep.spark.fit(query, frame, slices=100)
+    never = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V > 99 WITHIN 1ms", DS1)
+    with pytest.raises(fc.ValidationError, match="has no partial match in 40,000 events of history"):
+        fastcep.spark.fit(never, frame, order_by="row")
