@@ -109,13 +109,15 @@ class Observer:
 
     def __post_init__(self) -> None:
         self._last: tuple[Piece, Account] | None = None
+        self._made: dict[Kind, pa.Table] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last": None}
+        return self.__dict__ | {"_last": None, "_made": {}}
 
     def account(self, piece: Piece) -> Account:
         """Observe a piece and account for it."""
         if self._last is None or self._last[0] is not piece:
+            self._made.clear()
             self._last = None  # there may be room for one only
             account = observed_piece(
                 self.query, piece.table, self.features, self.event_features, self.slices, self.prices, self.index,
@@ -125,7 +127,9 @@ class Observer:
         return self._last[1]
 
     def members(self, account: Account, kind: Kind) -> pa.Table:
-        """The owned members of a kind."""
+        """The owned members of a kind; those of the last piece that `look` has made are given once more."""
+        if self._last is not None and self._last[1] is account and kind in self._made:
+            return self._made.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
     def look(self, piece: Piece) -> Looked:
@@ -133,7 +137,11 @@ class Observer:
         account = self.account(piece)
         kinds = [("partial match", name) for name in self.features if account.states_of(name)]
         kinds += [("event", name) for name in self.event_features]
-        summaries = {kind: Summary.of(self.members(account, kind), self.seed) for kind in kinds}
+        summaries = {}
+        for kind in kinds:
+            members = self.members(account, kind)
+            summaries[kind] = Summary.of(members, self.seed)
+            self._made[kind] = members
         first, last = account.owned
         stored = int((account.stored & account.mine).sum())
         return Looked(summaries, last - first, stored, account.reach, account.variables)
