@@ -17,7 +17,7 @@ from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
 from fastcep.spark.columns import NUMBER, Events, events_of
 from fastcep.spark.place import Cut, key_group, placed
-from fastcep.spark.relevant import relevant
+from fastcep.spark.relevant import condition, relevant
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
@@ -29,8 +29,9 @@ PARTS = 8
 MOST_SLICES = 1024
 #: Events in a slice of which there can be no fewer, and of which there should be no more.
 _FEWEST, _MOST = 20_000, 4_000_000
-#: Slices of time that read again more than this share of the stream are no gain over sending it twice.
-_AGAIN = 0.25
+#: Slices of time may read again this share of the stream rather than have it counted by key, and rather than have it
+#: sent twice, for numbers first.
+_AGAIN, _MUCH = 0.05, 0.25
 #: Groups of keys per slice; one with so many times the events of a slice is cut by time.
 _GROUPS, _HEAVY = 8, 1.5
 
@@ -93,7 +94,8 @@ def job_of(
     _check(query, ways, slicing)
     events = events_of(frame, query.schema, order_by)
     wanted = slices_wanted(frame.sparkSession, slices)
-    survey = survey_of(events, wanted * PARTS)
+    where = condition(plan) if events.numbered and not ways.numbered else None
+    survey = survey_of(events, wanted * PARTS, where)
     events = timed(events)
     if slices is None:
         wanted = max(min(wanted, survey.events // _FEWEST), -(-survey.events // _MOST), 1)
@@ -141,9 +143,10 @@ def _choice(ways: Slicing, events: Events, survey: Survey, wanted: int, asked: s
     if isinstance(time, str) or asked == "key":
         return "key", told + (f": {time}" if isinstance(time, str) else "")
     again = _again(time, survey, wanted)
-    if events.numbered or again > _AGAIN:
-        return "key", told
-    return "time", f"by time: {again:.1%} is read again, where to cut {told} numbers would have to be given first"
+    if again > (_AGAIN if events.numbered else _MUCH):
+        return "key", f"{told}: by time {again:.0%} would be read again"
+    first = "events would have to be counted" if events.numbered else "numbers would have to be given"
+    return "time", f"by time: {again:.1%} is read again, where to cut {told} {first} first"
 
 
 def _again(context: Context, survey: Survey, wanted: int) -> float:

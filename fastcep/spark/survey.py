@@ -45,7 +45,7 @@ class Survey:
     parts: tuple[int, ...]
 
 
-def survey_of(events: Events, parts: int) -> Survey:
+def survey_of(events: Events, parts: int, where: str | None = None) -> Survey:
     """Survey events, and refuse what no engine would take.
 
     Parameters
@@ -54,6 +54,8 @@ def survey_of(events: Events, parts: int) -> Survey:
         Of which columns are known, but no times yet.
     parts
         Into how many parts the times divide the stream.
+    where
+        A condition on the events that are to be divided, in SQL; None: all.
 
     Raises
     ------
@@ -65,7 +67,9 @@ def survey_of(events: Events, parts: int) -> Survey:
     shares = [number / parts for number in range(1, parts)] or [0.5]
     asked: dict[str, Column] = {
         "events": F.count(F.lit(1)), "no_time": F.count_if(raw.isNull()), "first": F.min(raw), "last": F.max(raw),
-        "parts": F.percentile_approx(raw, shares, F.lit(_FINER * parts)),
+        "parts": F.percentile_approx(
+            raw if where is None else F.when(F.expr(where), raw), shares, F.lit(_FINER * parts)
+        ),
     }  # fmt: skip
     if schema.type is not None:
         asked["no_type"] = F.count_if(F.col(TYPE).isNull())
@@ -83,7 +87,7 @@ def survey_of(events: Events, parts: int) -> Survey:
             f"{_ORIGIN}, column {schema.time!r}: found times from {found['first']} to {found['last']} in units of "
             f"{events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
         )
-    return Survey(found["events"], first, last, tuple(part * events.unit for part in found["parts"]))
+    return Survey(found["events"], first, last, tuple(part * events.unit for part in found["parts"] or ()))
 
 
 def _refuse_nulls(events: Events, found: dict[str, Any]) -> None:
