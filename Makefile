@@ -42,7 +42,7 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2
-	ci/spark_tests.sh $(BIN)/python "not slow or cluster"
+	ci/spark_tests.sh $(BIN)/python "not slow"
 	ci/wheel_smoke.sh $(BIN)/python
 	ci/debug_build.sh $(BIN)/python
 

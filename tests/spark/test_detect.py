@@ -310,5 +310,6 @@ def test_explain(frame: Any) -> None:
     told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], NUMBERED), slices=16)
     assert "by time: 2.5% is read again, where to cut by ID events would have to be counted first" in told
     told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"].replace("1ms", "9ms"), NUMBERED), slices=16)
-    assert "slices, by ID: by time 22% would be read again\nagain       9ms before each slice of time\nkeys        128 groups, " in told
+    assert "slices, by ID: by time 22% would be read again\nagain       9ms before each slice of time" in told
+    assert "keys        128 groups, " in told
     assert told.endswith("numbers     of the schema's column")
