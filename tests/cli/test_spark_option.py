@@ -160,6 +160,14 @@ def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_p
 
 
 @pytest.mark.spark
+def test_what_a_task_raises_is_told_in_a_line(spark: Any, ds1: tuple[str, str]) -> None:
+    result = runner.invoke(app, ["run", ds1[0], "--input", ds1[1], "--spark", "--memory-limit", "56KiB"])
+    assert result.exit_code == 2
+    assert "error: DataFrame, slice 0: no room for" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.spark
 def test_reports_are_those_of_one_process(spark: Any, ds1: tuple[str, str]) -> None:
     options = ["--shedders", "ri,rs", "--demands", "30%", "--cost-table", "paper", "--index", "key", "--json"]
     arguments = ["evaluate", ds1[0], "--input", ds1[1], *options]
