@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ci/find_java.sh >/dev/null
-"$1" -m pytest -q -n 0 -m "spark and (${2:-spark})" tests/spark tests/test_docs.py
+"$1" -m pytest -q -n 0 -m "spark and (${2:-spark})" tests/spark tests/cli/test_spark_option.py tests/test_docs.py

@@ -16,9 +16,11 @@ from fastcep.cli.common import (
     Functions,
     Index,
     Json,
+    Master,
     QueryFile,
     QueryName,
     Sort,
+    Spark,
     exit_codes,
     load_functions,
 )
@@ -127,6 +129,8 @@ def run(
     checkpoint_every: Annotated[
         str | None, typer.Option(metavar="DURATION", help="With --checkpoint: the time between two commits; 10s.")
     ] = None,
+    spark: Spark = False,
+    master: Master = None,
 ) -> None:
     """Run the queries of FILE.cep over files or standard input."""
     load_functions(functions)
@@ -136,6 +140,7 @@ def run(
     from fastcep.cli.outputs import OutputOptions
     from fastcep.cli.run import run as carry_out
     from fastcep.cli.shedding import SheddingOptions
+    from fastcep.cli.spark import spark_options
 
     carry_out(
         file,
@@ -154,6 +159,7 @@ def run(
         shedding=SheddingOptions(
             latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index, tuple(model or ())
         ),
+        spark=spark_options(spark, master),
     )
 
 
@@ -235,12 +241,15 @@ def evaluate(
     sort: Sort = False,
     query: QueryName = None,
     functions: Functions = None,
+    spark: Spark = False,
+    master: Master = None,
 ) -> None:
     """Judge shedders: run the queries with each of them, and compare with what there is to be found."""
     load_functions(functions)
     from fastcep.cli.evaluate import EvaluationOptions
     from fastcep.cli.evaluate import evaluate as carry_out
     from fastcep.cli.inputs import InputOptions
+    from fastcep.cli.spark import spark_options
 
     options = EvaluationOptions(
         shedders, bounds, rates, demands, latency_bound, statistic, seeds, clock, cost_table, index, detector,
@@ -249,7 +258,7 @@ def evaluate(
     inputs = InputOptions(format, delimiter, encoding, sort)
     sound = carry_out(
         file, source, options, inputs=inputs, name=query, functions=functions, jobs=jobs, json=json, output=output,
-        page=html,
+        page=html, spark=spark_options(spark, master),
     )  # fmt: skip
     if not sound:
         raise typer.Exit(1)
@@ -283,16 +292,20 @@ def fit(
     sort: Sort = False,
     query: QueryName = None,
     functions: Functions = None,
+    spark: Spark = False,
+    master: Master = None,
 ) -> None:
     """Fit models of shedders on history."""
     load_functions(functions)
     from fastcep.cli.fit import FitOptions
     from fastcep.cli.fit import fit as carry_out
     from fastcep.cli.inputs import InputOptions
+    from fastcep.cli.spark import spark_options
 
     carry_out(
         file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
+        spark=spark_options(spark, master),
     )  # fmt: skip
 
 

@@ -21,9 +21,11 @@ __all__ = [
     "Functions",
     "Index",
     "Json",
+    "Master",
     "QueryFile",
     "QueryName",
     "Sort",
+    "Spark",
     "exit_codes",
     "load_functions",
 ]
@@ -48,6 +50,10 @@ Functions = Annotated[
     typer.Option(
         metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
     ),
+]
+Spark = Annotated[bool, typer.Option("--spark", help="Let Spark do it; needs fastcep[spark], and Java.")]
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="With --spark: where it runs; local[*], all cores here.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 

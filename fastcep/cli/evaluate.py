@@ -15,11 +15,13 @@ from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
 from fastcep.cli.whole import in_order, read_whole
 from fastcep.engine.overload.costs import NAMES
+from fastcep.errors import ValidationError
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
 
 if TYPE_CHECKING:
+    from fastcep.cli.spark import SparkOptions
     from fastcep.engine.runner import Runner
 
 __all__ = ["EvaluationOptions", "evaluate"]
@@ -61,6 +63,7 @@ def evaluate(
     json: bool = False,
     output: Path | None = None,
     page: Path | None = None,
+    spark: SparkOptions | None = None,
 ) -> bool:
     """Judge, print and write the report.
 
@@ -84,6 +87,8 @@ def evaluate(
         Print the report as one JSON object instead of a table.
     output, page
         Where it is written as JSON and as an HTML page.
+    spark
+        Let Spark carry out the runs; None: processes of this machine.
 
     Returns
     -------
@@ -95,6 +100,8 @@ def evaluate(
     FastcepError
         If the query, the events or an option are wrong. Nothing is written then.
     """
+    if spark is not None and jobs > 1:
+        raise ValidationError(f"--jobs {jobs} are processes here, and --spark has its own; leave one of them out")
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
@@ -105,7 +112,7 @@ def evaluate(
     schema, queries = load(file, name)
     events = read_whole(inputs, sources, schema, "an evaluation")
     history = read_whole(inputs, options.history, schema, "a fit") if options.history else None
-    with _progress() as progress, _runner(jobs, functions) as runner, in_order():
+    with _progress() as progress, _runner(jobs, functions, spark) as runner, in_order():
         report = carry_out(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
@@ -140,8 +147,16 @@ def _number(text: str) -> str | float:
 
 
 @contextmanager
-def _runner(jobs: int, functions: Path | None) -> Iterator[Runner | None]:
-    """Processes that share the runs, if there are to be several."""
+def _runner(jobs: int, functions: Path | None, spark: SparkOptions | None) -> Iterator[Runner | None]:
+    """What shares the runs, if there is to be something."""
+    if spark is not None:
+        from fastcep.cli.spark import session
+
+        with session(spark) as running:
+            from fastcep.spark import SparkRunner
+
+            yield SparkRunner(running)
+        return
     if jobs == 1:
         yield None
         return

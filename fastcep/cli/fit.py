@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +19,10 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.query import Query
 from fastcep.shedding.fit import fit as carry_out
 from fastcep.shedding.model import Model, check_folder
+
+if TYPE_CHECKING:
+    from fastcep.cli.spark import SparkOptions
+    from fastcep.events import Schema
 
 __all__ = ["FitOptions", "fit"]
 
@@ -51,6 +55,7 @@ def fit(
     inputs: InputOptions | None = None,
     name: str | None = None,
     json: bool = False,
+    spark: SparkOptions | None = None,
 ) -> None:
     """Fit a model for each query of a file, and keep it.
 
@@ -70,6 +75,8 @@ def fit(
         The only query, or None for all.
     json
         Print one JSON object instead of a table.
+    spark
+        Fit on Spark; None: in this process.
 
     Raises
     ------
@@ -80,22 +87,51 @@ def fit(
     schema, queries = load(file, name)
     arguments = options.arguments()
     folders = _folders(output, queries)
-    events = read_whole(inputs or InputOptions(), sources, schema, "a fit")
-    began = time.perf_counter()
-    with in_order():
-        models = [carry_out(query, events, **arguments) for query in queries]
-    seconds = time.perf_counter() - began
+    inputs = inputs or InputOptions()
+    if spark is None:
+        models, events, seconds = _fitted(queries, inputs, sources, schema, arguments)
+    else:
+        models, events, seconds = _fitted_on_spark(queries, inputs, sources, schema, arguments, spark)
     if len(folders) > 1:
         _make(output)
     for model, folder in zip(models, folders, strict=True):
         model.save(folder)
     if json:
         told = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
-        print(json_module.dumps({"events": len(events), "seconds": round(seconds, 3), "models": told}))
+        print(json_module.dumps({"events": events, "seconds": round(seconds, 3), "models": told}))
         return
     for model, folder in zip(models, folders, strict=True):
         Console().print(_classes(model))
-        print(f"{model.query.name}: fitted on {len(events):,} events, written to {folder}")
+        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}")
+
+
+def _fitted(
+    queries: Sequence[Query], inputs: InputOptions, sources: Sequence[str], schema: Schema, arguments: dict[str, Any]
+) -> tuple[list[Model], int, float]:
+    """The models, on how many events, in how many seconds."""
+    events = read_whole(inputs, sources, schema, "a fit")
+    began = time.perf_counter()
+    with in_order():
+        models = [carry_out(query, events, **arguments) for query in queries]
+    return models, len(events), time.perf_counter() - began
+
+
+def _fitted_on_spark(
+    queries: Sequence[Query], inputs: InputOptions, sources: Sequence[str], schema: Schema, arguments: dict[str, Any],
+    options: SparkOptions,
+) -> tuple[list[Model], int, float]:  # fmt: skip
+    from fastcep.cli.spark import events_on_spark, session
+
+    with session(options) as running, events_on_spark(running, inputs, sources, schema, options) as events:
+        import fastcep.spark
+
+        if events.frame is None:
+            raise ValidationError(f"--input {', '.join(sources)}: found no events; a fit needs some")
+        began = time.perf_counter()
+        models = [
+            fastcep.spark.fit(query, events.frame, order_by=events.order_by, **arguments) for query in queries
+        ]  # fmt: skip
+        return models, events.rows, time.perf_counter() - began
 
 
 def _folders(output: Path, queries: Sequence[Query]) -> list[Path]:

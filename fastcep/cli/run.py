@@ -24,6 +24,7 @@ from fastcep.query import parse_document
 
 if TYPE_CHECKING:
     from fastcep.cli.durable.options import CheckpointOptions
+    from fastcep.cli.spark import SparkOptions
     from fastcep.events import Schema
     from fastcep.query import Query
 
@@ -81,6 +82,7 @@ def run(
     functions: Path | None = None,
     checkpoint: CheckpointOptions | None = None,
     shedding: SheddingOptions | None = None,
+    spark: SparkOptions | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -114,6 +116,8 @@ def run(
         Go on where the last run broke off, and let the next one do so.
     shedding
         What to do about overload; by default nothing.
+    spark
+        Let Spark find the matches; None: an engine in this process.
 
     Raises
     ------
@@ -128,15 +132,21 @@ def run(
     check_not_read({"the query file": file, "--functions": functions}, targets)
     if checkpoint is not None:
         checkpoint.check(sources, targets)
-    schema, queries = load(file, name)
     shedding = shedding or SheddingOptions()
+    if spark is not None:
+        _check_spark(lateness, shedding, checkpoint)
+    schema, queries = load(file, name)
     options = {
         "attributes": attributes, "memory_limit": memory_limit, **lateness.options(sources, inputs.sort, batch_rows),
         **shedding.engine(),
     }  # fmt: skip
     job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions, shedding)
     with display(0 if json or outputs.piped else limit_print) as shown:
-        if checkpoint is None:
+        if spark is not None:
+            from fastcep.cli.spark_run import run_on_spark
+
+            summary = run_on_spark(job, spark, attributes, shown)
+        elif checkpoint is None:
             summary = _run_at_once(job, shown)
         else:
             from fastcep.cli.durable.runner import run_durably
@@ -148,6 +158,18 @@ def run(
     else:
         summary.show(inputs.bad_rows, sys.stderr if outputs.piped else sys.stdout)
     return summary
+
+
+def _check_spark(lateness: Lateness, shedding: SheddingOptions, checkpoint: CheckpointOptions | None) -> None:
+    """Refuse what is for one engine that takes events one after the other."""
+    from fastcep.cli.spark import refuse
+
+    usual, own = SheddingOptions().settings(), shedding.settings()
+    refuse({
+        "--checkpoint": checkpoint, "--allowed-lateness": lateness.allowed, "--late": lateness.output,
+        "--idle-timeout": lateness.idle,
+        **{option: value for option, value in own.items() if value != usual[option] and option != "--index"},
+    })  # fmt: skip
 
 
 def _run_at_once(job: Job, shown: Display) -> Summary:

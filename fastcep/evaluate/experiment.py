@@ -102,8 +102,8 @@ def evaluate(
     repeats
         On the wall clock, how often each run is made (3): a row has medians, and the spread beside them.
     runner
-        What carries out the runs, such as a ``ProcessPoolExecutor``; None: one after the other, here. On the wall clock
-        runs beside each other disturb each other.
+        What carries out the runs, such as a ``ProcessPoolExecutor`` or a `fastcep.spark.SparkRunner`; None: one after
+        the other, here. On the wall clock runs beside each other disturb each other.
     progress
         Called with how many runs are done, and how many there are.
     source
@@ -178,7 +178,7 @@ def _outcomes(
         progress(0, len(cells))
     if runner is None:
         return told(judge(trial, cell) for cell in cells)
-    with shared(trial) as remote:
+    with shared(trial, runner) as remote:
         return told(runner.map(remote, cells))
 
 

@@ -19,5 +19,15 @@ if not hasattr(DataFrame, "repartitionById"):
 from fastcep.spark.counts import counts_table, position_counts, transition_counts
 from fastcep.spark.detect import detect, explain, in_order
 from fastcep.spark.fit import fit
+from fastcep.spark.runner import SparkRunner
 
-__all__ = ["counts_table", "detect", "explain", "fit", "in_order", "position_counts", "transition_counts"]
+__all__ = [
+    "SparkRunner",
+    "counts_table",
+    "detect",
+    "explain",
+    "fit",
+    "in_order",
+    "position_counts",
+    "transition_counts",
+]

@@ -1,75 +1,142 @@
-"""A standalone cluster: a master and two workers as processes on this machine, and an executor that dies in a job."""
+"""A standalone cluster of a master and two workers as processes: detect, fit, and an executor killed in the middle."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from detection import one_engine, with_rows
+from spark_cluster import HERE, cluster, executors, kill, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
-JOB = Path(__file__).parents[1] / "cluster_job.py"
-PATIENCE = 90  # seconds for a process to begin
+import fastcep as fc
+from fastcep import datasets
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.cluster]
+
+ROOT = Path(__file__).parents[2]
+V = {"ID": "int64", "V": "int64"}
+SCHEMA = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")
+TEXT = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"
+
+# Runs in a process of its own: the tests have a session already, and a process has one context.
+SCRIPT = """
+import json, os, sys, time, warnings
+import fastcep as fc, fastcep.spark
+from pyspark.sql import SparkSession, functions as F
+
+master, work, what, text = sys.argv[1:]
+types = dict.fromkeys("ABCD", {"ID": "int64", "V": "int64"})
+schema = fc.Schema(types, time="ts", type="type", time_unit="us")
+spark = (
+    SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1").config("spark.executor.memory", "600m")
+    .config("spark.log.level", "ERROR").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+)
+frame = spark.read.parquet(os.path.join(work, "ds1.parquet"))
+query = fc.parse(text, schema, name="q")
+if what == "fit":
+    fastcep.spark.fit(
+        query, frame.filter("row < 50000"), order_by="row", pieces=2, cost_table="paper", index="key", clusters=3
+    ).save(os.path.join(work, "model"))
+elif what == "detect":
+    found = fastcep.spark.detect(frame, query, order_by="row", slices=4)
+else:  # its tasks wait until an executor has been killed
+    def held(batches):
+        with open(f"/proc/{os.getppid()}/stat") as daemon:  # of Python workers, which the executor has started
+            executor = daemon.read().rpartition(")")[2].split()[1]
+        for batch in batches:
+            open(os.path.join(work, "running." + executor), "w").close()
+            while not os.path.exists(os.path.join(work, "killed")):
+                time.sleep(0.05)
+            yield batch
+
+    found = fastcep.spark.detect(frame, query, order_by="row", slices=4)
+    found = found.mapInArrow(held, found.schema)
+if what != "fit":
+    import pyarrow.parquet as pq
+    found = found.persist()  # else the sort by ranges finds them twice
+    pq.write_table(fastcep.spark.in_order(found).toArrow().drop_columns(["match_order"]), os.path.join(work, "out"))
+spark.stop()
+"""
 
 
-def begin(stack: ExitStack, folder: Path, name: str, *arguments: str) -> Path:
-    """Start a process of Spark's; gives its log."""
-    import pyspark
-
-    home, log = Path(pyspark.__file__).parent, folder / f"{name}.log"
-    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [str(home / "bin" / "spark-class"), *arguments], stdout=out, stderr=out, env=environment, cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
-    return log
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
 
 
-def wait_for(log: Path, text: str) -> re.Match[str]:
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        found = re.search(text, log.read_text(errors="replace"))
-        if found is not None:
-            return found
-        time.sleep(0.1)
-    pytest.fail(f"no {text!r} in {log.name}:\n{log.read_text(errors='replace')}")
+@pytest.fixture(scope="module")
+def master(work: Path) -> Iterator[str]:
+    with cluster(work) as url:
+        yield url
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """The address of a cluster with two workers of a core each."""
-    with ExitStack() as stack:
-        own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        log = begin(stack, tmp_path, "master", "org.apache.spark.deploy.master.Master", *own)
-        address = wait_for(log, r"spark://127\.0\.0\.1:\d+")[0]
-        for number in range(2):
-            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work{number}"), address)
-            log = begin(stack, tmp_path, f"worker{number}", "org.apache.spark.deploy.worker.Worker", *own, *more)
-            wait_for(log, "Successfully registered with master")
-        yield address
+@pytest.fixture(scope="module")
+def ds1(work: Path) -> pa.Table:
+    table = with_rows(datasets.ds1(events=200_000, seed=7))
+    pq.write_table(table, work / "ds1.parquet", row_group_size=20_000)
+    return table
 
 
-def test_a_cluster_that_loses_an_executor(master: str, tmp_path: Path) -> None:
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(JOB.parents[1]), str(JOB.parent)])
-    run = subprocess.run(
-        [sys.executable, str(JOB), master], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600,
-        check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-4000:]
-    told = json.loads(run.stdout.strip().splitlines()[-1])
-    assert told["matches"] > 1_000
-    assert told == {
-        "matches": told["matches"], "executors": 2, "detected": True, "fitted": True, "detected again": True,
-        "killed": 1, "gone": True,
+def started(master: str, work: Path, what: str) -> subprocess.Popen[str]:
+    environment = os.environ | {
+        "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": HERE,
     }  # fmt: skip
+    script = work / "job.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), master, str(work), what, TEXT]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def ended(job: subprocess.Popen[str]) -> None:
+    try:
+        _, told = job.communicate(timeout=100)
+    finally:
+        job.kill()
+    assert job.returncode == 0, told[-4_000:]
+
+
+def assert_same(work: Path, wanted: pa.Table) -> None:
+    found = pq.read_table(work / "out")
+    assert found.column_names == wanted.column_names
+    for name in ("a", "b", "c"):
+        assert found[name].to_pylist() == wanted[name].to_pylist()
+
+
+def test_detect(master: str, work: Path, ds1: pa.Table) -> None:
+    ended(started(master, work, "detect"))
+    assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
+
+
+def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Table) -> None:
+    """Its tasks hold matches, and are not done: others find them again, the same in the same order."""
+    (work / "out").unlink(missing_ok=True)
+    log = work / "cluster.log"
+    job = started(master, work, "killed")
+    try:
+        wait_for(lambda: any(work.glob("running.*")), "running task", log)
+        busy = int(next(work.glob("running.*")).suffix[1:])
+        assert busy in executors(work)
+        kill(busy)
+        wait_for(lambda: busy not in executors(work), "killed executor", log)
+    finally:
+        (work / "killed").touch()
+    ended(job)
+    assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
+    assert "exited with code 137" in log.read_text()  # the worker saw it
+
+
+def test_fit(master: str, work: Path, ds1: pa.Table) -> None:
+    ended(started(master, work, "fit"))
+    query = fc.parse(TEXT, SCHEMA, name="q")
+    wanted = fc.fit(query, ds1.slice(0, 50_000), cost_table="paper", index="key", clusters=3)
+    found = fc.load_model(work / "model")
+    own: dict[str, Any] = {name: found.parts["values"][name].to_pylist() for name in ("variable", "of", "members")}
+    assert own == {name: wanted.parts["values"][name].to_pylist() for name in own}

@@ -1,0 +1,89 @@
+"""A standalone Spark cluster of processes on this machine: a master and workers of one core each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+HERE = "127.0.0.1"
+_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+_DEPLOY = "org.apache.spark.deploy"
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """Start one, and give the address of its master."""
+    port, log = free_port(), folder / "cluster.log"
+    url = f"spark://{HERE}:{port}"
+    with ExitStack() as stack, log.open("wb") as told:
+        own = ["--host", HERE, "--webui-port", "0"]
+        stack.enter_context(_process(["master.Master", *own, "--port", str(port)], folder, told))
+        wait_for(lambda: f"Starting Spark master at {url}" in log.read_text(), "a master", log)
+        for number in range(workers):
+            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
+            stack.enter_context(_process(["worker.Worker", *own, *size, url], folder, told))
+        wait_for(lambda: log.read_text().count("Successfully registered with master") == workers, "workers", log)
+        yield url
+
+
+@contextmanager
+def _process(arguments: list[str], folder: Path, log: object) -> Iterator[None]:
+    command = [str(_CLASS), f"{_DEPLOY}.{arguments[0]}", *arguments[1:]]
+    environment = os.environ | {
+        "SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": HERE, "SPARK_LOG_DIR": str(folder), "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable,
+    }  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True  # type: ignore[call-overload]
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HERE, 0))
+        return int(found.getsockname()[1])
+
+
+def wait_for(ready: Callable[[], bool], what: str, log: Path) -> None:
+    for _ in range(600):
+        if ready():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"no {what} after a minute:\n{log.read_text()[-4_000:]}")
+
+
+def executors(folder: Path) -> list[int]:
+    """The processes of executors whose work folders are in `folder`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            work = os.readlink(entry / "cwd")
+        except OSError:  # it is gone
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and Path(work).is_relative_to(folder):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
