@@ -18,7 +18,7 @@ from spark_cluster import HERE, cluster, executors, kill, wait_for
 import fastcep as fc
 from fastcep import datasets
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 ROOT = Path(__file__).parents[2]
 V = {"ID": "int64", "V": "int64"}
