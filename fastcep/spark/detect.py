@@ -168,7 +168,8 @@ def by_value(functions: Shipped) -> Iterator[None]:
     from pyspark import cloudpickle
 
     pickles: Any = cloudpickle
-    modules: set[ModuleType] = {sys.modules[python.__module__] for _, python, _ in functions.functions}
+    found = {sys.modules.get(python.__module__) for _, python, _ in functions.functions}
+    modules: set[ModuleType] = {module for module in found if module is not None}
     with ExitStack() as stack:
         for module in modules:
             if module.__name__ != "__main__" and module.__name__ not in pickles.list_registry_pickle_by_value():
