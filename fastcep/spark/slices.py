@@ -90,7 +90,7 @@ class TimeCut:
         """A slice that begins early enough, at an edge."""
         context, start = self.context, piece.start
         assert start is not None
-        time = _aligned(start - context.nanoseconds, context.every_nanoseconds)
+        time = _aligned(_fit(start - context.nanoseconds), context.every_nanoseconds)
         wanted = min(self._place(time, places), places[start] - context.events)
         if context.every_events:
             wanted = wanted // context.every_events * context.every_events
@@ -108,7 +108,7 @@ class TimeCut:
         """How far a slice has to go."""
         if piece.stop is None:
             return None
-        behind = piece.stop + self.after.nanoseconds
+        behind = _fit(piece.stop + self.after.nanoseconds)
         if not self.after.events:
             return behind
         at = bisect_left(self.edges, places[behind] + self.after.events, key=places.__getitem__)
@@ -124,8 +124,13 @@ class TimeCut:
         return self.edges[at] if at >= 0 else None
 
 
+def _fit(time: int) -> int:
+    """The closest time that there can be."""
+    return max(-INT64_MAX, min(time, INT64_MAX))
+
+
 def _aligned(time: int, every: int) -> int:
-    return time // every * every if every else time
+    return _fit(time // every * every) if every else time
 
 
 def time_cut(
@@ -151,8 +156,8 @@ def time_cut(
     times = sorted(set(parts))
     step = max(1, -(-(len(times) + 1) // max(wanted, 1)))
     starts = times[step - 1 :: step]
-    begins = [_aligned(start - context.nanoseconds, context.every_nanoseconds) for start in starts]
-    ends = [start + after.nanoseconds for start in starts]
+    begins = [_aligned(_fit(start - context.nanoseconds), context.every_nanoseconds) for start in starts]
+    ends = [_fit(start + after.nanoseconds) for start in starts]
     slices = [
         Slice(start, stop, begin, end, skip_before=begin if context.every_nanoseconds else None)
         for start, stop, begin, end in zip(

@@ -106,3 +106,14 @@ def test_pieces_have_what_they_need(data: st.DataObject) -> None:
             assert set(behind[: len(near) + after.events]) <= set(here)
         owned += len(own)
     assert owned == len(times)
+
+
+def test_windows_longer_than_time() -> None:
+    """Slices begin and end at times that there are."""
+    century = 100 * 365 * 24 * 3_600 * 10**9
+    most = 2**63 - 1
+    cut = time_cut([-90 * century // 100, century], 3, Context(most), counted=True, after=Context(most, 1))
+    cut = cut.placed([1] * (len(cut.edges) + 1))
+    assert cut.begins == [-most, century - most]
+    assert cut.ends[1] == most
+    assert all(-most <= edge <= most for edge in cut.edges)
