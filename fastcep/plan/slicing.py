@@ -5,8 +5,9 @@
 *By time*: a slice has all events of a stretch of time, and before these as many as a match that is detected in it
 may need. A match belongs to the slice in which it is detected, so that slices overlap to one side only: what begins a
 match, an event that is not to be there, and the event that opened a window all lie before its detection, no further
-than the window is long. Matches that end in one event are all detected in one slice, so that selection among them goes
-by slice, too; and slices put out matches in the order of the whole.
+than the window is long; twice as far if the match is decided by the end of its window and no event may come before it,
+either. Matches that end in one event are all detected in one slice, so that selection among them goes by slice, too;
+and slices put out matches in the order of the whole.
 
 Invariant (tested against one engine, for random queries and cuts): the matches of the slices are those of the stream.
 """
@@ -100,7 +101,10 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     if isinstance(window, ast.CountWindow):
         return Context(events=window.events)
     assert isinstance(window, ast.TimeWindow)
-    return Context(nanoseconds=window.nanoseconds)
+    # What is decided a window after its first event may look back another one before that.
+    waits = plan.period or any(state.deferred for state in plan.states)
+    looks_back = any(negation.by_time for negation in plan.negations)
+    return Context(nanoseconds=window.nanoseconds * (2 if waits and looks_back else 1))
 
 
 def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:

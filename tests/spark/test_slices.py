@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from policy_strategies import policy_cases
 from strategies import Case
 
+import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
@@ -106,6 +107,33 @@ def test_pieces_have_what_they_need(data: st.DataObject) -> None:
             assert set(behind[: len(near) + after.events]) <= set(here)
         owned += len(own)
     assert owned == len(times)
+
+
+@given(st.data())
+def test_negation_on_both_sides(data: st.DataObject) -> None:
+    """What is decided a window after its first event may have looked back a window before it."""
+    types: dict[str, dict[str, str]] = {name: {} for name in "ABN"}
+    schema = fc.Schema(types, time="ts", type="type")
+    pattern = data.draw(st.sampled_from(["NEG N n, A a, NEG B m", "NEG N n, A a, B b, NEG N m", "NEG N n, A a"]))
+    query = fc.parse(f"PATTERN SEQ({pattern}) WITHIN {data.draw(st.integers(1, 9))}ns", schema)
+    gaps = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=14))
+    line = " ".join(f"{data.draw(st.sampled_from('ABN'))}@{sum(gaps[: at + 1])}" for at in range(len(gaps)))
+    check_time(Case(query, line, harness.stream(schema, line), [3]), data)
+
+
+def test_what_is_decided_late_looks_back_further() -> None:
+    """The N comes more than a window before the cut, and before it is known that no B comes."""
+    schema = fc.Schema({"A": {}, "B": {}, "N": {}}, time="ts", type="type")
+    query = fc.parse("PATTERN SEQ(NEG N n, A a, NEG B m) WITHIN 5ns", schema)
+    events = harness.stream(schema, "N@1 A@5 B@12 A@14 N@30")
+    context = slicing_of(make_plan(query)).time
+    assert context == Context(10)
+    assert isinstance(context, Context)
+    cut = time_cut([10], 2, context, counted=True)
+    cut = cut.placed(sliced.counts(events, cut))
+    found = harness.table_rows(query, sliced.detected(query, events, Cut(cut.slices, cut)))
+    harness.assert_same(query, events, found, "cut at 10")
+    assert [row[0] for row in found] == [{"a": 3}]
 
 
 def test_windows_longer_than_time() -> None:
