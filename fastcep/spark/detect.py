@@ -1,6 +1,6 @@
 """``fastcep.spark.detect``: the matches of one engine, found by many.
 
-Data flow: the columns that the query reads are made plain (`columns`), one or two small jobs survey the stream
+Data flow: the columns that the query reads are made plain (`columns`), two or three small jobs survey the stream
 (`survey`), the driver cuts it into slices (`cut`, `slices`), each event goes to its slices in order (`place`), and an
 engine runs over each (`task`). Only events are sent, once; what comes to the driver is a few numbers.
 
@@ -46,7 +46,7 @@ def detect(
 ) -> DataFrame:
     """Find the matches of a query in a DataFrame.
 
-    The stream is surveyed when this is called (one or two small jobs); matches are found when they are asked for.
+    The stream is surveyed when this is called (two or three small jobs); matches are found when they are asked for.
 
     Parameters
     ----------
