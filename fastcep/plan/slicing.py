@@ -24,7 +24,7 @@ from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.query.printer import name_text
 
-__all__ = ["Context", "Slicing", "relevant_types", "slicing_facts", "slicing_of", "slicing_text"]
+__all__ = ["Context", "Slicing", "context_text", "relevant_types", "slicing_facts", "slicing_of", "slicing_text"]
 
 
 @dataclass(frozen=True, slots=True)

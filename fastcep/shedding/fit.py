@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep.errors import ValidationError
-from fastcep.events.schema import suggestion
 from fastcep.query import ast
 from fastcep.shedding.hybrid.fit import fit_hybrid
-from fastcep.shedding.model import KINDS, Model
+from fastcep.shedding.model import Model, check_kind
 
 __all__ = ["fit"]
 
@@ -40,6 +38,5 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
     SchemaError, DataError, OrderError
         History is not as the query wants it.
     """
-    if kind not in KINDS:
-        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
+    check_kind(kind)
     return fit_hybrid(query, history, **options).stored()

@@ -26,7 +26,7 @@ from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
 from fastcep.query import Document, ast, document_text, parse_document, to_text
 
-__all__ = ["KINDS", "Model", "check_folder", "load_model"]
+__all__ = ["Model", "check_folder", "check_kind", "load_model"]
 
 KINDS = ("hybrid",)
 
@@ -146,6 +146,12 @@ class Model:
                 "instead of tuples, and texts as the keys of dicts"
             )
         return text
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of which there is no model, by ValidationError."""
+    if kind not in KINDS:
+        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
 
 
 def check_folder(folder: str | os.PathLike[str], *, parents: bool = False) -> None:

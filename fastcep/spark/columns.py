@@ -1,7 +1,7 @@
 """A DataFrame's columns as the engine needs them: times as nanoseconds, types as numbers, attributes under plain names.
 
 So tasks need not know how the stream is stored, and what is sent to them is small. All of it are Spark's own
-expressions, but for times without a zone, and dates, which go through fastcep's own rules.
+expressions, but for timestamps without a zone, and dates, where the schema names one: fastcep's own rules read these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Counts that models of shedders are fitted from, of history of any size.
 
 Data flow: each slice counts what it owns (`fastcep.shedding.counts`), one task adds up, and the sums, which are no
-larger than a model, make a DataFrame. They are those of the whole stream in one process, to the last.
+larger than a model, make a DataFrame. They are those of the whole stream in one process; times to the
+picosecond.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from fastcep.plan.slicing import Context, slicing_of
 from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.shedding import counts as pure
+from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import plain_query
 from fastcep.spark.detect import one_query
-from fastcep.spark.pieces import FOUND, Piece, collected, pieces_of, row_of
+from fastcep.spark.pieces import FOUND, collected, pieces_of, row_of
 from fastcep.spark.task import shipped
 
 __all__ = ["counts_table", "position_counts", "transition_counts"]
@@ -148,7 +150,7 @@ def _counted(
     pieces = pieces_of(frame, query, order_by, slices, *contexts)
 
     def of_piece(piece: Piece) -> bytes:
-        return _packed(count(plain, piece.events, owned=piece.owned, base=piece.base))
+        return _packed(count(plain, piece.table, owned=piece.owned, base=piece.base))
 
     def fastcep_add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total: pa.Table | None = None

@@ -19,7 +19,7 @@ from fastcep.spark.columns import NUMBER, Events, events_of
 from fastcep.spark.place import Cut, key_group, placed
 from fastcep.spark.relevant import condition, relevant
 from fastcep.spark.slices import Slice, TimeCut, time_cut
-from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
+from fastcep.spark.survey import Survey, context_of, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
 
 __all__ = ["MOST_SLICES", "PARTS", "Job", "job_of", "key_cut", "slices_wanted"]
@@ -116,9 +116,9 @@ def slices_wanted(session: SparkSession, slices: int | None) -> int:
 
 
 def _check(query: ast.Query, ways: Slicing, asked: str) -> None:
-    reasons = [str(way) for way, by in ((ways.key, "key"), (ways.time, "time")) if asked in ("auto", by)]
     possible = [way for way, by in ((ways.key, "key"), (ways.time, "time")) if asked in ("auto", by)]
-    if all(isinstance(way, str) for way in possible):
+    reasons = [way for way in possible if isinstance(way, str)]
+    if len(reasons) == len(possible):
         mend = "run it in one engine, fastcep.Engine"
         if isinstance(ways.key, str) and "no attribute is equal" in ways.key:
             mend = "let all of its variables agree in an attribute, WHERE [attribute], or " + mend
@@ -128,10 +128,10 @@ def _check(query: ast.Query, ways: Slicing, asked: str) -> None:
 
 def _cores(session: SparkSession) -> int:
     """How much runs beside each other; a session by Spark Connect tells only how much is shuffled to."""
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except Exception:
+    context = context_of(session)
+    if context is None:
         return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+    return int(context.defaultParallelism)
 
 
 def _choice(ways: Slicing, events: Events, survey: Survey, wanted: int, asked: str) -> tuple[str, str]:

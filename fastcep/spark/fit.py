@@ -20,18 +20,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable
-from fastcep.errors import ValidationError
-from fastcep.events.schema import suggestion
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
-from fastcep.shedding.model import KINDS, Model
+from fastcep.shedding.model import Model, check_kind
 from fastcep.spark.columns import plain_query
 from fastcep.spark.detect import by_value, one_query
 from fastcep.spark.pieces import FOUND, Pieces, collected, pieces_of, row_of
-from fastcep.spark.pieces import Piece as SparkPiece
 from fastcep.spark.task import Shipped, shipped
 
 __all__ = ["fit"]
@@ -81,8 +78,7 @@ def fit(
     SchemaError, DataError
         The DataFrame is not as the schema says.
     """
-    if kind not in KINDS:
-        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
+    check_kind(kind)
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
     if isinstance(context, str) or check_cut(built):
@@ -106,7 +102,7 @@ def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list
 
 
 class _There:
-    """Pieces of a stream on Spark, see `fastcep.shedding.hybrid.pieces.History`."""
+    """Pieces of a stream on Spark, see `fastcep.shedding.hybrid.history.History`."""
 
     def __init__(self, pieces: Pieces, functions: Shipped) -> None:
         self._pieces, self._functions = pieces, functions
@@ -156,8 +152,8 @@ def _packed(number: int, found: Any) -> pa.RecordBatch:
     return row_of(number, pickle.dumps(found, protocol=5))
 
 
-def _asked(function: Callable[[Piece], Any], piece: SparkPiece) -> bytes:
-    return pickle.dumps(function(Piece(piece.events, piece.base, piece.owned)), protocol=5)
+def _asked(function: Callable[[Piece], Any], piece: Piece) -> bytes:
+    return pickle.dumps(function(piece), protocol=5)
 
 
 def _sum(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> tuple[int, Any] | None:

@@ -1,7 +1,7 @@
 """Pieces of a stream for pure functions that look at what becomes of it: with context on both sides, and whose is what.
 
 Data flow: `pieces_of` cuts a DataFrame's stream by time and sends each slice, with the events that it needs before and
-behind, to a task; `Piece.of` puts the batches of a slice together there, and tells which of its events are its own.
+behind, to a task; `piece_of` puts the batches of a slice together there, and tells which of its events are its own.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pyspark.sql import DataFrame
 from fastcep.events.convert import from_numpy
 from fastcep.plan.slicing import Context
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, SLICE, TIME, Events, events_of
+from fastcep.shedding.hybrid.history import Piece
+from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
 from fastcep.spark.cut import MOST_SLICES, PARTS, slices_wanted
 from fastcep.spark.detect import by_value
 from fastcep.spark.place import Cut, placed
 from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.survey import Survey, counted, stage, survey_of, timed
+from fastcep.spark.survey import counted, stage, survey_of, timed
 from fastcep.spark.task import NO_FUNCTIONS, Shipped, without
 
-__all__ = ["FOUND", "OnPieces", "Piece", "Pieces", "collected", "pieces_of", "row_of"]
+__all__ = ["FOUND", "OnPieces", "Pieces", "collected", "piece_of", "pieces_of", "row_of"]
 
 #: The columns of results.
 FOUND = "piece int, found binary"
@@ -33,49 +34,20 @@ FOUND = "piece int, found binary"
 _MOST = 500_000
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a stream.
-
-    Attributes
-    ----------
-    number
-        Of its slice.
-    events
-        Over the columns of `columns.Events`, with ``time`` and ``number``.
-    base
-        How many events of the stream come before it.
-    owned
-        Positions in it that are its own: from the first to before the second.
-    """
-
-    number: int
-    events: pa.Table
-    base: int
-    owned: tuple[int, int]
-
-    @classmethod
-    def of(cls, batches: Iterable[pa.RecordBatch], slices: Sequence[Slice], *, numbered: bool) -> Piece | None:
-        """Put together the batches of a slice, in order; None if there are none."""
-        parts = [batch for batch in batches if batch.num_rows]
-        if not parts:
-            return None
-        number = parts[0].column(SLICE)[0].as_py()
-        piece = slices[number]
-        table = pa.Table.from_batches([without(batch, SLICE) for batch in parts]).combine_chunks()
-        if not numbered:
-            numbers = np.arange(piece.place, piece.place + len(table))
-            table = table.append_column(NUMBER, from_numpy(numbers))
-        times = table[TIME].to_numpy()
-        skipped = 0
-        if piece.skip_to is not None:
-            skipped = min(max(0, piece.skip_to - piece.place), len(table))
-        if piece.skip_before is not None:
-            skipped = max(skipped, int(np.searchsorted(times, piece.skip_before)))
-        first = 0 if piece.start is None else int(np.searchsorted(times, piece.start))
-        last = len(times) if piece.stop is None else int(np.searchsorted(times, piece.stop))
-        own = max(first - skipped, 0), max(last - skipped, 0)
-        return cls(number, table.slice(skipped), piece.place + skipped, own)
+def piece_of(parts: Sequence[pa.RecordBatch], piece: Slice, *, numbered: bool) -> Piece:
+    """Put together the batches of a slice, in order: with numbers, and what is its own by time."""
+    table = pa.Table.from_batches([without(batch, SLICE) for batch in parts]).combine_chunks()
+    if not numbered:
+        table = table.append_column(NUMBER, from_numpy(np.arange(piece.place, piece.place + len(table))))
+    times = table[TIME].to_numpy()
+    skipped = 0
+    if piece.skip_to is not None:
+        skipped = min(max(0, piece.skip_to - piece.place), len(table))
+    if piece.skip_before is not None:
+        skipped = max(skipped, int(np.searchsorted(times, piece.skip_before)))
+    first = 0 if piece.start is None else int(np.searchsorted(times, piece.start))
+    last = len(times) if piece.stop is None else int(np.searchsorted(times, piece.stop))
+    return Piece(table.slice(skipped), piece.place + skipped, (max(first - skipped, 0), max(last - skipped, 0)))
 
 
 def row_of(number: int, found: bytes) -> pa.RecordBatch:
@@ -91,26 +63,28 @@ class OnPieces:
     Attributes
     ----------
     function
-        From a piece to bytes; None: there is no row.
-    slices, numbered
-        As for `Piece.of`.
+        From a piece to bytes.
+    slices
+        By number.
+    numbered
+        Whether events come with numbers.
     functions
         That the query calls.
     """
 
-    function: Callable[[Piece], bytes | None]
+    function: Callable[[Piece], bytes]
     slices: Sequence[Slice]
     numbered: bool
     functions: Shipped = NO_FUNCTIONS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run over the batches of one slice."""
-        piece = Piece.of(batches, self.slices, numbered=self.numbered)
-        if piece is not None:
+        parts = [batch for batch in batches if batch.num_rows]
+        if parts:
             self.functions.register()
-            found = self.function(piece)
-            if found is not None:
-                yield row_of(piece.number, found)
+            number = parts[0].column(SLICE)[0].as_py()
+            piece = piece_of(parts, self.slices[number], numbered=self.numbered)
+            yield row_of(number, self.function(piece))
 
 
 @dataclass(frozen=True)
@@ -121,18 +95,17 @@ class Pieces:
     ----------
     frame
         A partition per slice, with all of its events in order, and ``slice``.
-    cut, events, survey
-        How it is cut, and of what.
+    cut, numbered
+        How it is cut, and whether events have numbers.
     """
 
     frame: DataFrame
     cut: Cut
-    events: Events
-    survey: Survey
+    numbered: bool
 
-    def map(self, function: Callable[[Piece], bytes | None], functions: Shipped, name: str) -> DataFrame:
+    def map(self, function: Callable[[Piece], bytes], functions: Shipped, name: str) -> DataFrame:
         """Apply a function to each piece: a row of `FOUND` for each; ``name`` is shown in Spark's pages."""
-        task = OnPieces(function, self.cut.slices, self.events.numbered, functions)
+        task = OnPieces(function, self.cut.slices, self.numbered, functions)
 
         def fastcep_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
@@ -171,7 +144,7 @@ def pieces_of(
     cut = time_cut(survey.parts, wanted, before, counted=True, after=after)
     cut = cut.placed(counted(events, cut.edges))
     whole = Cut(cut.slices, cut)
-    return Pieces(placed(events, whole), whole, events, survey)
+    return Pieces(placed(events, whole), whole, events.numbered)
 
 
 def collected(frame: DataFrame, name: str) -> list[bytes]:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,7 +20,7 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import INT64_MAX
 from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
 
-__all__ = ["Survey", "bucket", "counted", "stage", "survey_of", "timed"]
+__all__ = ["Survey", "bucket", "context_of", "counted", "stage", "survey_of", "timed"]
 
 #: Quantiles are off by no more than the stream divided by so many times the parts.
 _FINER = 8
@@ -151,12 +153,19 @@ def _search(column: str, edges: Sequence[int], low: int, high: int) -> str:
     return f"IF({column} < {edges[middle]}L, {below}, {above})"
 
 
+def context_of(session: SparkSession) -> SparkContext | None:
+    """What knows of cores and pages; a session by Spark Connect has none."""
+    try:
+        return session.sparkContext
+    except (PySparkException, AttributeError):
+        return None
+
+
 @contextmanager
 def stage(session: SparkSession, name: str) -> Iterator[None]:
     """Give the jobs inside a name in Spark's pages; a session by Spark Connect has none to give."""
-    try:
-        context = session.sparkContext
-    except Exception:
+    context = context_of(session)
+    if context is None:
         yield
         return
     before = context.getLocalProperty("spark.job.description"), context.getLocalProperty("callSite.short")
