@@ -193,10 +193,4 @@ def _type(frame: DataFrame, schema: Schema) -> Column:
     assert schema.type is not None
     column = _column(frame, schema.type)
     names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
-    known = F.create_map(*(F.lit(part) for number, name in enumerate(names) for part in (name, number)))
-    if len(names) <= 32:
-        found = F.lit(-1)
-        for number, name in reversed(list(enumerate(names))):
-            found = F.when(column == F.lit(name), F.lit(number)).otherwise(found)
-        return F.when(column.isNotNull(), found)
-    return F.when(column.isNotNull(), F.coalesce(F.try_element_at(known, column), F.lit(-1)))
+    return (F.array_position(F.array(*map(F.lit, names)), column) - 1).cast("int")

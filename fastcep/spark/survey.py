@@ -66,60 +66,72 @@ def survey_of(events: Events, parts: int, where: str | None = None) -> Survey:
     DataError
         A time, type or number is null, a type is not declared, or a time does not fit nanoseconds.
     """
-    frame, schema = events.frame, events.schema
     raw = F.col("raw")
-    asked: dict[str, Column] = {
-        "events": F.count(F.lit(1)), "no_time": F.count_if(raw.isNull()), "first": F.min(raw), "last": F.max(raw),
-    }  # fmt: skip
-    if schema.type is not None:
-        asked["no_type"] = F.count_if(F.col(TYPE).isNull())
-        asked["unknown"] = F.count_if(F.col(TYPE) == -1)
-    if schema.sequence is not None:
-        asked["no_number"] = F.count_if(F.col(NUMBER).isNull())
-    with stage(frame.sparkSession, "fastcep: survey of the stream"):
-        found = frame.agg(*(column.alias(name) for name, column in asked.items())).collect()[0].asDict()
-    _refuse_nulls(events, found)
+    asked = {"events": F.count(F.lit(1)), "sound": F.count_if(_sound(events)), "first": F.min(raw), "last": F.max(raw)}
+    found = _asked(events, asked)
+    if found["sound"] < found["events"]:
+        _refuse(events, found["events"])
     if not found["events"]:
         return Survey(0, 0, 0, ())
     first, last = found["first"] * events.unit, found["last"] * events.unit
     if max(abs(first), abs(last)) > INT64_MAX:
         raise DataError(
-            f"{_ORIGIN}, column {schema.time!r}: found times from {found['first']} to {found['last']} in units of "
-            f"{events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
+            f"{_ORIGIN}, column {events.schema.time!r}: found times from {found['first']} to {found['last']} in units "
+            f"of {events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
         )
     return Survey(found["events"], first, last, _parts(events, parts, where, found["events"]))
 
 
 def _parts(events: Events, parts: int, where: str | None, count: int) -> tuple[int, ...]:
-    """Times that divide the events, or a part of them that is the same whenever somebody looks."""
+    """Times that divide the events, or a part of them drawn by lot: of the same file the same."""
     shares = [number / parts for number in range(1, parts)] or [0.5]
     frame = events.frame if where is None else events.frame.filter(where)
     every = count // _ENOUGH
     if every > 1:
-        frame = frame.filter(F.expr(f"pmod(xxhash64(raw), {every}) = 0"))
+        frame = frame.filter(F.rand(0) < 1 / every)
     with stage(frame.sparkSession, "fastcep: times of the slices"):
         (row,) = frame.agg(F.percentile_approx("raw", shares, F.lit(_FINER * parts)).alias("parts")).collect()
     return tuple(part * events.unit for part in row["parts"] or ())
 
 
-def _refuse_nulls(events: Events, found: dict[str, Any]) -> None:
+def _asked(events: Events, asked: dict[str, Column]) -> dict[str, Any]:
+    """Figures of all events, by name."""
+    with stage(events.frame.sparkSession, "fastcep: survey of the stream"):
+        (row,) = events.frame.agg(*(column.alias(name) for name, column in asked.items())).collect()
+    return dict(row.asDict())
+
+
+def _sound(events: Events) -> Column:
+    """Whether an event has all that it must have: one condition, for figures take time."""
+    sound = F.col("raw").isNotNull()
+    if events.schema.type is not None:
+        sound &= F.col(TYPE) >= 0
+    if events.schema.sequence is not None:
+        sound &= F.col(NUMBER).isNotNull()
+    return sound
+
+
+def _refuse(events: Events, count: int) -> None:
+    """Say what is not sound."""
     schema = events.schema
-    for name, column, what in (
-        ("no_time", schema.time, "a time"), ("no_type", schema.type, "an event type"),
-        ("no_number", schema.sequence, "a sequence number"),
-    ):  # fmt: skip
-        if found.get(name):
+    needed = [("raw", schema.time, "a time"), (TYPE, schema.type, "an event type"),
+              (NUMBER, schema.sequence, "a sequence number")]  # fmt: skip
+    needed = [one for one in needed if one[1] is not None]
+    asked = {name: F.count_if(F.col(name).isNull()) for name, _, _ in needed}
+    if schema.type is not None:
+        asked["unknown"] = F.count_if(F.col(TYPE) < 0)
+    found = _asked(events, asked)
+    for name, column, what in needed:
+        if found[name]:
             raise DataError(
-                f"{_ORIGIN}, column {column!r}: found null in {found[name]:,} of {found['events']:,} rows, expected "
-                f"{what}; drop these rows or fill it in"
+                f"{_ORIGIN}, column {column!r}: found null in {found[name]:,} of {count:,} rows, expected {what}; "
+                "drop these rows or fill it in"
             )
-    if found.get("unknown"):
-        known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
-        raise DataError(
-            f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {found['unknown']:,} of "
-            f"{found['events']:,} rows, expected declared ones{suggestion('', known)}; declare them or set "
-            'other_types="ignore"'
-        )
+    known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
+    raise DataError(
+        f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {found['unknown']:,} of {count:,} rows, "
+        f'expected declared ones{suggestion("", known)}; declare them or set other_types="ignore"'
+    )
 
 
 def timed(events: Events) -> Events:

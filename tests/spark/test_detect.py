@@ -187,6 +187,17 @@ def test_columns_of_all_kinds(spark: Any) -> None:
         assert_detects(spark.createDataFrame(table), query, wanted, order_by=order, slicing=slicing, slices=5)
 
 
+def test_many_types(spark: Any) -> None:
+    """Codes of more types than anybody would write down, some of which are not declared."""
+    table = pa.table({"at": pa.array(range(2_000), pa.int64()), "kind": pa.array([n * 37 % 97 for n in range(2_000)])})
+    codes = {f"T{number}": number * 2 for number in range(40)}
+    schema = fc.Schema({name: {} for name in codes}, time="at", type="kind", codes=codes, other_types="ignore")
+    query = fc.parse("PATTERN SEQ(T39 a, T0 b) WITHIN 200ns", schema)
+    wanted = one_engine(query, table)
+    assert len(wanted) > 30
+    assert_detects(spark.createDataFrame(table), query, wanted, slices=3)
+
+
 def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
     """Without an order, events of one time come in that of the query's columns, however the DataFrame is stored."""
     table = pa.table({"at": [n // 6 for n in range(600)], "x": [n * 31 % 60 for n in range(600)]})
