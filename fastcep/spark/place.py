@@ -13,7 +13,7 @@ from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.spark.columns import SLICE, TIME, TYPE, Events
 from fastcep.spark.slices import Slice, TimeCut
-from fastcep.spark.survey import bucket
+from fastcep.spark.survey import bucketed
 
 __all__ = ["Cut", "key_group", "placed"]
 
@@ -95,12 +95,12 @@ def _array(values: Sequence[object]) -> str:
 
 def _by_time(frame: DataFrame, cut: TimeCut, first: str, where: str) -> DataFrame:
     """Send each event to the slices of time that have it, numbered from ``first`` on, ``where`` there are some."""
-    low, high = bucket(TIME, cut.ends), bucket(TIME, cut.begins)
+    frame = bucketed(frame, "low", cut.ends)
+    low = F.when(F.expr(where), F.col("low")).otherwise(F.lit(0))
     if cut.begins == cut.ends:
-        return frame.withColumn(SLICE, F.expr(first) + F.when(F.expr(where), low).otherwise(F.lit(0)))
-    marked = frame.withColumns({
-        "low": F.when(F.expr(where), low).otherwise(F.lit(0)), "high": F.when(F.expr(where), high).otherwise(F.lit(0)),
-        "from": F.expr(first),
-    })  # fmt: skip
-    copies = F.explode(F.sequence(F.col("from") + F.col("low"), F.col("from") + F.col("high")))
+        return frame.withColumn(SLICE, F.expr(first) + low).drop("low")
+    frame = bucketed(frame, "high", cut.begins)
+    high = F.when(F.expr(where), F.col("high")).otherwise(F.lit(0))
+    marked = frame.withColumn("from", F.expr(first))
+    copies = F.explode(F.sequence(F.col("from") + low, F.col("from") + high))
     return marked.withColumn(SLICE, copies).drop("low", "high", "from")

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fastcep.errors import DataError
@@ -20,7 +20,7 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import INT64_MAX
 from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
 
-__all__ = ["Survey", "bucket", "context_of", "counted", "stage", "survey_of", "timed"]
+__all__ = ["Survey", "bucketed", "context_of", "counted", "stage", "survey_of", "timed"]
 
 #: Quantiles are off by no more than the stream divided by so many times the parts.
 _FINER = 8
@@ -143,26 +143,27 @@ def timed(events: Events) -> Events:
 
 def counted(events: Events, edges: Sequence[int]) -> list[int]:
     """How many events there are before, between and behind times: one more than there are edges."""
-    cell = bucket(TIME, edges).alias("cell")
     with stage(events.frame.sparkSession, "fastcep: places of the slices"):
-        rows = events.frame.groupBy(cell).count().collect()
+        rows = bucketed(events.frame.select(TIME), "cell", edges).groupBy("cell").count().collect()
     counts = [0] * (len(edges) + 1)
     for row in rows:
         counts[row["cell"]] = row["count"]
     return counts
 
 
-def bucket(column: str, edges: Sequence[int]) -> Column:
-    """How many of the ascending edges a value is not below: a search by halves, in Spark's own expressions."""
-    return F.expr(_search(column, edges, 0, len(edges)))
+def bucketed(frame: DataFrame, name: str, edges: Sequence[int]) -> DataFrame:
+    """The same with one more column: how many of the ascending edges a time is not below.
 
-
-def _search(column: str, edges: Sequence[int], low: int, high: int) -> str:
-    if low == high:
-        return str(low)
-    middle = (low + high) // 2
-    below, above = _search(column, edges, low, middle), _search(column, edges, middle + 1, high)
-    return f"IF({column} < {edges[middle]}L, {below}, {above})"
+    It is a search by halves, a projection for each step: a tree of conditions grows with the edges, and is more than
+    the JVM compiles where there are a thousand.
+    """
+    found = frame.withColumn(name, F.lit(0))
+    array = f"CAST(split('{','.join(map(str, edges))}', ',') AS ARRAY<BIGINT>)"
+    for half in reversed(range(len(edges).bit_length())):
+        step = 1 << half  # behind the last edge there is null, which is not taken
+        higher = f"get({array}, {name} + {step - 1}) <= {TIME}"
+        found = found.withColumn(name, F.expr(f"IF({higher}, {name} + {step}, {name})"))
+    return found
 
 
 def context_of(session: SparkSession) -> SparkContext | None:
