@@ -1,16 +1,18 @@
 """Spark: what `fastcep.spark` takes for twenty million events, beside Spark SQL's self-join and one engine.
 
-``python -m bench.spark [--events N] [--limit SECONDS]`` writes ``results/spark.json`` and the table in docs/spark.md.
-The stream is DS1 in a Parquet file; all runs are in one session, ``local[*]``. A self-join is written as somebody
-would who knows SQL (``join``), and once more with the time cut into buckets that are joined, too (``buckets``). A run
-that takes longer than the limit is broken off; what takes less than half a minute is run three times, as the JVM
-compiles in the first ones, and the fastest is told. Memory is the peak of what the driver, the executors and all their
-Python workers hold together, beside that before the run.
+``python -m bench.spark [--history] [--events N] [--limit SECONDS]`` writes ``results/spark.json``, or, for the
+history, ``spark_history.json``, and the tables in docs/spark.md. The stream is DS1 in a Parquet file; all runs are in
+one session, ``local[*]``. A self-join is written as somebody would who knows SQL (``join``), and once more with the
+time cut into buckets that are joined, too (``buckets``). A run that takes longer than the limit is broken off; what
+takes less than half a minute is run three times, as the JVM compiles in the first ones, and the fastest is told.
+Memory is the peak of what the driver, the executors and all their Python workers hold together, beside that before
+the run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -166,90 +169,102 @@ def session_of() -> Any:
     return builder.config("spark.log.level", "ERROR").getOrCreate()
 
 
-def measure(path: Path, limit: float) -> dict[str, Any]:
-    """All figures."""
+def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
+    """Both queries in all ways."""
     import fastcep.spark
 
-    session = session_of()
     frame = session.read.parquet(str(path))
     frame.createOrReplaceTempView("events")
     rows: dict[str, Any] = {}
 
-    def note(name: str, found: dict[str, Any]) -> None:
-        rows[name] = found
-        print(f"{name:24}", found, flush=True)
+    def note(name: str, run: Callable[[], int]) -> None:
+        rows[name] = limited(session, run, limit)
+        print(f"{name:24}", rows[name], flush=True)
 
     session.range(1_000_000).selectExpr("sum(id)").collect()  # what Spark does once
     for name in ("QS", "Q1s"):
         query = fc.parse(QUERIES[name], NUMBERED, name=name)
         plain = fc.parse(QUERIES[name], SCHEMA, name=name)
         fastcep.spark.detect(frame.limit(100_000), query).count()  # workers that have begun, kernels that are compiled
-        note(f"{name} detect", limited(session, lambda q=query: fastcep.spark.detect(frame, q).count(), limit))
-        count = partial(numbering, frame, plain)
-        note(f"{name} detect, numbering", limited(session, count, limit))
-        note(f"{name} one engine", limited(session, lambda n=name: one_engine(path, n), limit))
-        note(f"{name} buckets", limited(session, lambda n=name: session.sql(buckets(n)).count(), limit))
-        note(f"{name} join", limited(session, lambda n=name: session.sql(join(n)).count(), limit))
-    query = fc.parse(QUERIES["Q1s"], NUMBERED, name="Q1s")
-    found: dict[str, Any] = {}
-    with peak(found):
-        fastcep.spark.fit(query, frame)
-    note("Q1s fit", found)
-    found = {}
-    with peak(found):
-        fastcep.spark.transition_counts(frame, query).collect()
-    note("Q1s transition counts", found)
-    opened = "WINDOW OPEN EVERY 1000 EVENTS CLOSE AFTER 1000 EVENTS SELECT last"
-    windows = f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID {opened}"
-    found = {}
-    with peak(found):
-        fastcep.spark.position_counts(frame, fc.parse(windows, NUMBERED, name="windows"), bins=10).collect()
-    note("position counts", found)
-    session.stop()
+        note(f"{name} detect", lambda q=query: fastcep.spark.detect(frame, q).count())
+        note(f"{name} detect, numbering", partial(numbering, frame, plain))
+        note(f"{name} one engine", lambda n=name: one_engine(path, n))
+        note(f"{name} buckets", lambda n=name: session.sql(buckets(n)).count())
+        note(f"{name} join", lambda n=name: session.sql(join(n)).count())
     return rows
 
 
-def table(results: dict[str, Any]) -> str:
-    """The page's table."""
+def histories(session: Any, path: Path) -> dict[str, Any]:
+    """What models are fitted from, and a model."""
+    import fastcep.spark
+
+    frame = session.read.parquet(str(path))
+    query = fc.parse(QUERIES["Q1s"], NUMBERED, name="Q1s")
+    opened = "WINDOW OPEN EVERY 1000 EVENTS CLOSE AFTER 1000 EVENTS SELECT last"
+    windows = fc.parse(f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID {opened}", NUMBERED, name="windows")
+    rows: dict[str, Any] = {}
+    for name, run in (
+        ("Q1s fit", lambda: fastcep.spark.fit(query, frame)),
+        ("Q1s transition counts", lambda: fastcep.spark.transition_counts(frame, query).collect()),
+        ("position counts", lambda: fastcep.spark.position_counts(frame, windows, bins=10).collect()),
+    ):
+        found: dict[str, Any] = {}
+        with peak(found):
+            run()
+        rows[name] = found
+        print(f"{name:24}", found, flush=True)
+    return rows
+
+
+def table(results: dict[str, Any], arguments: str) -> str:
+    """A table of the page."""
     rows, events = results["rows"], results["events"]
     environment = results["environment"]
     lines = [
         f"DS1, {events:,} events in a Parquet file, `local[{results['cores']}]` ({environment['machine']}, shared; "
-        f"Spark {results['spark']}, commit {environment['commit']}, {environment['date']}; `python -m bench.spark`):",
+        f"Spark {results['spark']}, commit {environment['commit']}, {environment['date']}; "
+        f"`python -m bench.spark{arguments}`):",
         "", "| | seconds, best of three (the first) | beside `detect` | memory, more |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, found in rows.items():
         own = rows.get(f"{name.split(' ')[0]} detect", {}).get("seconds")
-        ratio = f"{found['seconds'] / own:.1f}x" if own and name.startswith(("QS", "Q1s ")) else ""
+        ratio = f"{found['seconds'] / own:.1f}x" if own and "fit" not in name and "counts" not in name else ""
         broken = found.get("broken_off")
         seconds, ratio = (f"> {found['seconds']:.0f}", f"> {ratio}") if broken else (f"{found['seconds']:.1f}", ratio)
         if "first" in found:
             seconds += f" ({found['first']:.1f})"
-        compared = ratio if "fit" not in name and "counts" not in name else ""
-        lines.append(f"| {name} | {seconds} | {compared} | {found['more_mib']:,} MiB |")
+        lines.append(f"| {name} | {seconds} | {ratio} | {found['more_mib']:,} MiB |")
     return "\n".join(lines)
 
 
+def page() -> None:
+    """Write the tables of what is stored."""
+    stored = [(RESULTS / "spark.json", ""), (RESULTS / "spark_history.json", " --history")]
+    tables = [table(json.loads(path.read_text()), arguments) for path, arguments in stored if path.exists()]
+    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    text = "\n\n".join(tables)
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
 def main() -> None:
-    """Measure, print, and write the table."""
+    """Measure, print, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=20_000_000)
+    parser.add_argument("--events", type=int, help="of the stream; default: 20 million, of a history 100 million")
+    parser.add_argument("--history", action="store_true", help="only what learns, from a longer stream")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a query is broken off")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    from importlib.metadata import version
-
+    events = options.events or (100_000_000 if options.history else 20_000_000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ds1.parquet"
-        write(path, options.events)
-        rows = measure(path, options.limit)
-    facts = {"events": options.events, "cores": os.cpu_count(), "spark": version("pyspark"), "rows": rows}
-    store("spark", facts)
-    import json
-
-    results = json.loads((RESULTS / "spark.json").read_text())
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n{table(results)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write(path, events)
+        session = session_of()
+        rows = {} if options.history else detections(session, path, options.limit)
+        rows |= histories(session, path)
+        session.stop()
+    facts = {"events": events, "cores": os.cpu_count(), "spark": version("pyspark"), "rows": rows}
+    store("spark_history" if options.history else "spark", facts)
+    page()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable
+from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
@@ -62,7 +63,8 @@ def fit(
         Of which shedder: ``"hybrid"``.
     pieces
         Into about how many pieces history is cut; each core holds the partial matches of one in memory. None: so many
-        that none has more than 500,000 events. Of a query that cannot be cut by time history is one piece.
+        that none has more than 500,000 events. Of a query that cannot be cut by time history is one piece, which one
+        core has to have memory for.
     **options
         Of the kind, as for `fastcep.fit`.
 
@@ -81,7 +83,12 @@ def fit(
     check_kind(kind)
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
-    if isinstance(context, str) or check_cut(built):
+    whole = context if isinstance(context, str) else check_cut(built)
+    if isinstance(context, str) or whole:
+        if pieces not in (None, 1):
+            raise ValidationError(
+                f"pieces={pieces!r}: history of query {built.name!r} is not cut: {whole}; leave pieces out"
+            )
         pieces, context = 1, Context()
     # One event more behind: as long as it has not come, a NEG at the end is not decided.
     after = Context(context.nanoseconds, context.events or 1)

@@ -73,6 +73,8 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
     text = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"
     query = fc.parse(text, DS1, name="opened")
     assert_equal(fastcep.spark.fit(query, frame, order_by="row"), fc.fit(query, ds1))
+    with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'opened' is not cut: a window that"):
+        fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
 
 def test_refusals(frame: Any) -> None:
