@@ -98,8 +98,8 @@ def job_of(
     survey = survey_of(events, wanted * PARTS, where)
     events = timed(events)
     if slices is None:
-        wanted = max(min(wanted, survey.events // _FEWEST), -(-survey.events // _MOST), 1)
-        wanted = min(wanted, MOST_SLICES)
+        rounds = max(1, -(-survey.events // (wanted * _MOST)))  # whole ones, so that no core waits in the last
+        wanted = min(rounds * max(1, min(wanted, survey.events // _FEWEST)), MOST_SLICES)
     by, why = _choice(ways, events, survey, wanted, slicing)
     if by == "time":
         return _by_time(plan, ways, events, survey, wanted, why)
