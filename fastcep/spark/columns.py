@@ -133,7 +133,16 @@ def _arrow_type(kind: T.DataType) -> Any:
 
 
 def _column(frame: DataFrame, source: str | int) -> Column:
-    return F.col(quoted(frame.columns[source] if isinstance(source, int) else source))
+    """A column; texts are equal only if their letters are, whatever the DataFrame's collation."""
+    name = frame.columns[source] if isinstance(source, int) else source
+    same = [other for other in frame.columns if other.lower() == name.lower()]
+    if len(same) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+        raise SchemaError(
+            f"{_ORIGIN}: found columns {' and '.join(map(repr, same))}, which Spark takes for one, expected one "
+            f"{name!r}; rename the other, or set spark.sql.caseSensitive"
+        )
+    column = F.col(quoted(name))
+    return column.cast("string") if isinstance(frame.schema[name].dataType, T.StringType) else column
 
 
 def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> list[str]:

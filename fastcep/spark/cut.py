@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,7 +23,7 @@ from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, context_of, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
 
-__all__ = ["MOST_SLICES", "PARTS", "Job", "job_of", "key_cut", "slices_wanted"]
+__all__ = ["PARTS", "Job", "job_of", "key_cut", "slices_wanted"]
 
 #: How finely times are known, per slice: places where slices can begin that need a number of events before them.
 PARTS = 8
@@ -93,26 +94,35 @@ def job_of(
     ways = slicing_of(plan, longest_window)
     _check(query, ways, slicing)
     events = events_of(frame, query.schema, order_by)
-    wanted = slices_wanted(frame.sparkSession, slices)
+    slices_of = slices_wanted(frame.sparkSession, slices, _MOST)
     where = condition(plan) if events.numbered and not ways.numbered else None
-    survey = survey_of(events, wanted * PARTS, where)
-    events = timed(events)
-    if slices is None:
-        rounds = max(1, -(-survey.events // (wanted * _MOST)))  # whole ones, so that no core waits in the last
-        wanted = min(rounds * max(1, min(wanted, survey.events // _FEWEST)), MOST_SLICES)
+    survey = survey_of(events, lambda count: slices_of(count) * PARTS, where)
+    events, wanted = timed(events), slices_of(survey.events)
     by, why = _choice(ways, events, survey, wanted, slicing)
     if by == "time":
         return _by_time(plan, ways, events, survey, wanted, why)
     return _by_key(plan, ways, events, survey, wanted, why)
 
 
-def slices_wanted(session: SparkSession, slices: int | None) -> int:
-    """How many slices there are to be; ValidationError if the number is wrong."""
+def slices_wanted(session: SparkSession, slices: int | None, most: int) -> Callable[[int], int]:
+    """How many slices there are to be of so many events, with no more than so many in one if nobody says how many.
+
+    Raises
+    ------
+    ValidationError
+        If the number is wrong.
+    """
     if slices is None:
-        return min(2 * _cores(session), MOST_SLICES)
+        return partial(_slices_of, min(2 * _cores(session), MOST_SLICES), most)
     if isinstance(slices, bool) or not isinstance(slices, int) or not 1 <= slices <= MOST_SLICES:
         raise ValidationError(f"slices={slices!r}: expected a whole number from 1 to {MOST_SLICES}, or None")
-    return slices
+    return lambda events: slices
+
+
+def _slices_of(least: int, most: int, events: int) -> int:
+    """As many as run beside each other, or a multiple of that, so that no core waits; fewer of few events."""
+    rounds = max(1, -(-events // (least * most)))
+    return min(rounds * max(1, min(least, events // _FEWEST)), MOST_SLICES)
 
 
 def _check(query: ast.Query, ways: Slicing, asked: str) -> None:

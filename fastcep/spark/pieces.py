@@ -19,7 +19,7 @@ from fastcep.plan.slicing import Context
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
-from fastcep.spark.cut import MOST_SLICES, PARTS, slices_wanted
+from fastcep.spark.cut import PARTS, slices_wanted
 from fastcep.spark.detect import by_value
 from fastcep.spark.place import Cut, placed
 from fastcep.spark.slices import Slice, time_cut
@@ -134,13 +134,10 @@ def pieces_of(
     before, after
         What each needs beside its own events.
     """
-    wanted = slices_wanted(frame.sparkSession, slices)
+    slices_of = slices_wanted(frame.sparkSession, slices, _MOST)
     events = events_of(frame, query.schema, order_by)
-    survey = survey_of(events, wanted * PARTS)
-    if slices is None and survey.events > wanted * _MOST:
-        wanted = min(-(-survey.events // _MOST), MOST_SLICES)
-        survey = survey_of(events, wanted * PARTS)
-    events = timed(events)
+    survey = survey_of(events, lambda count: slices_of(count) * PARTS)
+    events, wanted = timed(events), slices_of(survey.events)
     cut = time_cut(survey.parts, wanted, before, counted=True, after=after)
     cut = cut.placed(counted(events, cut.edges))
     whole = Cut(cut.slices, cut)
@@ -150,5 +147,5 @@ def pieces_of(
 def collected(frame: DataFrame, name: str) -> list[bytes]:
     """The results of `Pieces.map`, in the order of the pieces, on the driver: for what is no larger than a model."""
     with stage(frame.sparkSession, f"fastcep: {name}"):
-        rows = frame.select("piece", "found").orderBy("piece").collect()
-    return [bytes(row["found"]) for row in rows]
+        rows = frame.select("piece", "found").collect()
+    return [bytes(row["found"]) for row in sorted(rows, key=lambda row: row["piece"])]  # Spark would run tasks twice

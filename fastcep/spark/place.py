@@ -80,12 +80,12 @@ def placed(events: Events, cut: Cut, group: Column | None = None) -> DataFrame:
         assert cut.time is not None
         frame = _by_time(frame, cut.time, "0", "true")
     else:
-        frame = frame.withColumn("group", group)
-        first = f"element_at({_array(cut.groups)}, group + 1)"
+        frame = frame.withColumn("keys", group)
+        first = f"element_at({_array(cut.groups)}, keys + 1)"
         if cut.time is None:
-            frame = frame.withColumn(SLICE, F.expr(first)).drop("group")
+            frame = frame.withColumn(SLICE, F.expr(first)).drop("keys")
         else:
-            frame = _by_time(frame, cut.time, first, f"element_at({_array(cut.heavy)}, group + 1)").drop("group")
+            frame = _by_time(frame, cut.time, first, f"element_at({_array(cut.heavy)}, keys + 1)").drop("keys")
     return frame.repartitionById(len(cut.slices), F.col(SLICE)).sortWithinPartitions(TIME, *events.order)
 
 

@@ -108,7 +108,6 @@ def _compared(
         return f"{column} {operator} {value}L"
     if dtype == "float64" and positive and isinstance(value, int | float) and abs(value) <= _EXACT:
         return f"{column} {operator} {float(value)!r}D"
-    if dtype == "string" and isinstance(value, str) and operator in ("=", "!=") and value.isascii():
-        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"{column} {operator} '{quoted}'" if value.isprintable() else None
+    if dtype == "string" and isinstance(value, str) and operator in ("=", "!="):  # which no setting reads otherwise
+        return f"{column} {operator} CAST(X'{value.encode().hex()}' AS STRING)"
     return None

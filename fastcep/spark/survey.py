@@ -5,7 +5,7 @@ Each survey is a small job over few columns; nothing but its figures comes to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +49,7 @@ class Survey:
     parts: tuple[int, ...]
 
 
-def survey_of(events: Events, parts: int, where: str | None = None) -> Survey:
+def survey_of(events: Events, parts: Callable[[int], int], where: str | None = None) -> Survey:
     """Survey events, and refuse what no engine would take.
 
     Parameters
@@ -57,7 +57,7 @@ def survey_of(events: Events, parts: int, where: str | None = None) -> Survey:
     events
         Of which columns are known, but no times yet.
     parts
-        Into how many parts the times divide the stream.
+        Into how many parts the times divide a stream of so many events.
     where
         A condition on the events that are to be divided, in SQL; None: all.
 
@@ -79,7 +79,7 @@ def survey_of(events: Events, parts: int, where: str | None = None) -> Survey:
             f"{_ORIGIN}, column {events.schema.time!r}: found times from {found['first']} to {found['last']} in units "
             f"of {events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
         )
-    return Survey(found["events"], first, last, _parts(events, parts, where, found["events"]))
+    return Survey(found["events"], first, last, _parts(events, parts(found["events"]), where, found["events"]))
 
 
 def _parts(events: Events, parts: int, where: str | None, count: int) -> tuple[int, ...]:
@@ -181,11 +181,11 @@ def stage(session: SparkSession, name: str) -> Iterator[None]:
     if context is None:
         yield
         return
-    before = context.getLocalProperty("spark.job.description"), context.getLocalProperty("callSite.short")
-    context.setJobDescription(name)
-    context.setLocalProperty("callSite.short", name)
+    before = {key: context.getLocalProperty(key) for key in ("spark.job.description", "callSite.short")}
+    for key in before:
+        context.setLocalProperty(key, name)
     try:
         yield
     finally:
-        context.setLocalProperty("spark.job.description", before[0] or "")
-        context.setLocalProperty("callSite.short", before[1] or "")
+        for key, value in before.items():
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None: as if it had never been

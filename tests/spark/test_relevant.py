@@ -21,7 +21,7 @@ SCHEMA = fc.Schema({"A": OWN, "B": OWN, "C": OWN}, time="at", type="kind", seque
     [
         ("a.k = 10", "(c0 = 10L)"),
         ("a.k = 10 AND a.f < 2.5", "(c0 = 10L) AND (c1 < 2.5D)"),
-        ("(a.s = 'it''s' OR NOT a.b = true)", "((c2 = 'it\\'s') OR (NOT (c3 = true)))"),
+        ("(a.s = 'it''s' OR NOT a.b = true)", "((c2 = CAST(X'69742773' AS STRING)) OR (NOT (c3 = true)))"),
         ("a.k IN {1, 2}", "(c0 = 1L OR c0 = 2L)"),
         ("a.k NOT IN {1, 2}", "(NOT (c0 = 1L OR c0 = 2L))"),
         ("a.k BETWEEN 1 AND 2", "(c0 >= 1L AND c0 <= 2L)"),

@@ -15,6 +15,7 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
+from fastcep.spark.cut import _slices_of
 from fastcep.spark.place import Cut
 from fastcep.spark.slices import time_cut
 
@@ -145,3 +146,12 @@ def test_windows_longer_than_time() -> None:
     assert cut.begins == [-most, century - most]
     assert cut.ends[1] == most
     assert all(-most <= edge <= most for edge in cut.edges)
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted"),
+    [(0, 1), (100, 1), (60_000, 3), (10**6, 4), (16_000_000, 4), (16_000_001, 8), (10**9, 252), (10**11, 1024)],
+)
+def test_how_many_slices(events: int, wanted: int) -> None:
+    """On two cores: whole rounds, and none too long."""
+    assert _slices_of(4, 4_000_000, events) == wanted
