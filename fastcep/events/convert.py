@@ -235,7 +235,8 @@ def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any
     if dtype == "int64" and pa.types.is_decimal(kind):
         return int64_values(whole_numbers(array, place)), nulls
     if dtype == "float64" and pa.types.is_decimal(kind):
-        return _cleared(_buffer(array.cast(pa.float64()), np.float64), nulls), nulls
+        texts = array.cast(pa.string())  # by which the closest value is found; Arrow's own cast is off by a bit at some
+        return _cleared(_buffer(texts.cast(pa.float64()), np.float64), nulls), nulls
     if dtype == "float64" and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
         return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls

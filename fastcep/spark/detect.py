@@ -103,7 +103,8 @@ def detect(
 
 def in_order(matches: DataFrame) -> DataFrame:
     """The matches of `detect` in the order in which one engine gives them."""
-    return matches.orderBy(ORDER)
+    # Before it sorts, Spark looks at what there is: without a shuffle between, engines would run for that, too.
+    return matches.repartition(ORDER).orderBy(ORDER)
 
 
 def explain(

@@ -158,11 +158,11 @@ def bucketed(frame: DataFrame, name: str, edges: Sequence[int]) -> DataFrame:
     the JVM compiles where there are a thousand.
     """
     found = frame.withColumn(name, F.lit(0))
-    array = f"CAST(split('{','.join(map(str, edges))}', ',') AS ARRAY<BIGINT>)"
+    array, place = F.split(F.lit(",".join(map(str, edges))), ",").cast("array<bigint>"), F.col(name)
     for half in reversed(range(len(edges).bit_length())):
         step = 1 << half  # behind the last edge there is null, which is not taken
-        higher = f"get({array}, {name} + {step - 1}) <= {TIME}"
-        found = found.withColumn(name, F.expr(f"IF({higher}, {name} + {step}, {name})"))
+        higher = F.get(array, place + (step - 1)) <= F.col(TIME)
+        found = found.withColumn(name, F.when(higher, place + step).otherwise(place))
     return found
 
 

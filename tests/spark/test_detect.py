@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from detection import assert_detects, one_engine, with_rows
+from pyspark.sql import functions as F
 
 import fastcep as fc
 import fastcep.spark
@@ -196,6 +197,29 @@ def test_many_types(spark: Any) -> None:
     wanted = one_engine(query, table)
     assert len(wanted) > 30
     assert_detects(spark.createDataFrame(table), query, wanted, slices=3)
+
+
+def test_settings_of_sql(spark: Any) -> None:
+    """Reserved words, backslashes, and two columns that Spark takes for one."""
+    texts = ["it's \\ü"[n % 2 :] for n in range(300)]
+    table = pa.table({"at": range(300), "x": [n % 7 for n in range(300)], "t": texts})
+    schema = fc.Schema({"A": {"x": "int64", "t": "string"}}, time="at")
+    query = fc.parse("PATTERN SEQ(A a, A b) WHERE a.x = b.x AND a.t = 'it''s \\ü' WITHIN 50ns", schema)
+    wanted = one_engine(query, table)
+    assert len(wanted) > 100
+    frame = spark.createDataFrame(table).cache()
+    settings = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.escapedStringLiterals")
+    try:
+        for setting in settings:
+            spark.conf.set(setting, "true")
+        for slicing in ("key", "time"):
+            assert_detects(frame, query, wanted, slices=4, slicing=slicing)
+    finally:
+        for setting in settings:
+            spark.conf.unset(setting)
+    twice = frame.withColumns({"X ": F.col("x")}).toDF("at", "x", "t", "X")
+    with pytest.raises(fc.SchemaError, match="found columns 'x' and 'X', which Spark takes for one"):
+        fastcep.spark.detect(twice, query)
 
 
 def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
