@@ -14,7 +14,7 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query
+from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query, read_by
 from fastcep.spark.cut import key_cut
 from fastcep.spark.place import Cut
 from fastcep.spark.slices import TimeCut
@@ -77,7 +77,7 @@ def detected(
     rows: int = 3,
 ) -> pa.Table:
     """What all slices find, each by itself, sorted by the order that matches come with."""
-    query_there = plain_query(query)
+    query_there = plain_query(query, read_by(query))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there)), numbered)

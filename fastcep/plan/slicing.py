@@ -101,10 +101,11 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     if isinstance(window, ast.CountWindow):
         return Context(events=window.events)
     assert isinstance(window, ast.TimeWindow)
-    # What is decided a window after its first event may look back another one before that.
-    waits = plan.period or any(state.deferred for state in plan.states)
+    # What comes of a first event may hang on what was there up to a window before it: where it is decided a window
+    # after it, and where, by skip_till_next, an event is not taken any more as an earlier one was.
+    late = plan.period or plan.must_advance or any(state.deferred for state in plan.states)
     looks_back = any(negation.by_time for negation in plan.negations)
-    return Context(nanoseconds=window.nanoseconds * (2 if waits and looks_back else 1))
+    return Context(nanoseconds=window.nanoseconds * (2 if late and looks_back else 1))
 
 
 def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:

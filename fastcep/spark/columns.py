@@ -6,8 +6,8 @@ expressions, but for timestamps without a zone, and dates, where the schema name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query import ast
 
-__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "events_of", "plain_query"]
+__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "events_of", "plain_query", "read_by"]
 
 #: Columns of `Events.frame`, beside ``c0``, ``c1``, … for attributes and ``o0``, … for what ties are broken by.
 TIME, TYPE, NUMBER, SLICE = "time", "type", "number", "slice"
@@ -64,8 +64,41 @@ class Events:
     numbered: bool
 
 
-def events_of(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None = None) -> Events:
+def read_by(query: ast.Query) -> frozenset[int]:
+    """Which of its schema's columns a query may read: those of attributes whose names it has anywhere."""
+    schema, names = query.schema, set(_texts(replace(query, text=None)))
+    own = ((kind, name) for kind in schema.type_names for name in schema.attributes(kind) if name in names)
+    return frozenset(schema.column_of(kind, name) for kind, name in own)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """All texts in a query."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, tuple | list | frozenset):
+        for item in node:
+            yield from _texts(item)
+    elif is_dataclass(node):
+        for item in fields(node):
+            yield from _texts(getattr(node, item.name))
+
+
+def events_of(
+    frame: DataFrame,
+    schema: Schema,
+    order_by: str | Sequence[str] | None = None,
+    columns: Collection[int] | None = None,
+) -> Events:
     """Take the events of a DataFrame.
+
+    Parameters
+    ----------
+    frame, order_by
+        As for `detect`.
+    schema
+        Of the query.
+    columns
+        Which of the schema's are needed; None: all.
 
     Raises
     ------
@@ -81,27 +114,32 @@ def events_of(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | 
     _check(frame, schema)
     ties = _ties(frame, schema, order_by)
     raw, unit = _time(frame, schema)
-    columns = [raw.alias("raw")]
+    taken = [raw.alias("raw")]
     if schema.type is not None:
-        columns.append(_type(frame, schema).alias(TYPE))
+        taken.append(_type(frame, schema).alias(TYPE))
     if schema.sequence is not None:
-        columns.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
-    columns += [_column(frame, name).alias(f"o{at}") for at, name in enumerate(ties)]
-    columns += [_column(frame, column.source).alias(f"c{at}") for at, column in enumerate(schema.columns)]
-    plain = frame.select(*columns)
+        taken.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
+    taken += [_column(frame, name).alias(f"o{at}") for at, name in enumerate(ties)]
+    needed = sorted(range(len(schema.columns)) if columns is None else columns)
+    taken += [_column(frame, schema.columns[at].source).alias(f"c{at}") for at in needed]
+    plain = frame.select(*taken)
     order: list[str] = [NUMBER]
     if schema.sequence is None:  # what is left to tell apart after these is the same to every query
         kinds = [TYPE] if schema.type is not None else []
-        order = [*(f"o{at}" for at in range(len(ties))), *kinds, *(f"c{at}" for at in range(len(schema.columns)))]
+        order = [*(f"o{at}" for at in range(len(ties))), *kinds, *(f"c{at}" for at in needed)]
     if schema.type is not None and schema.other_types == "ignore":
         plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
     return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
 
 
-def plain_query(query: ast.Query) -> ast.Query:
-    """The query over the columns of `Events.frame`, with times in ns as ``time``."""
+def plain_query(query: ast.Query, columns: Collection[int] | None = None) -> ast.Query:
+    """The query over the columns of `Events.frame`, all or some, with times in ns as ``time``."""
     schema = query.schema
-    types = {name: dict(schema.attributes(name)) for name in schema.type_names}
+    types = {
+        kind: {name: dtype for name, dtype in schema.attributes(kind).items()
+               if columns is None or schema.column_of(kind, name) in columns}
+        for kind in schema.type_names
+    }  # fmt: skip
     several = schema.type is not None
     plain = Schema(
         types, time=TIME, type=TYPE if several else None, sequence=NUMBER,

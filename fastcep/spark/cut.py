@@ -16,14 +16,14 @@ from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, Events, events_of
+from fastcep.spark.columns import NUMBER, Events, events_of, read_by
 from fastcep.spark.place import Cut, key_group, placed
 from fastcep.spark.relevant import condition, relevant
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, context_of, counted, stage, survey_of, timed
 from fastcep.spark.task import Numbering
 
-__all__ = ["PARTS", "Job", "job_of", "key_cut", "slices_wanted"]
+__all__ = ["PARTS", "Job", "check_slices", "job_of", "key_cut", "slices_wanted"]
 
 #: How finely times are known, per slice: places where slices can begin that need a number of events before them.
 PARTS = 8
@@ -93,7 +93,7 @@ def job_of(
     plan = make_plan(query)
     ways = slicing_of(plan, longest_window)
     _check(query, ways, slicing)
-    events = events_of(frame, query.schema, order_by)
+    events = events_of(frame, query.schema, order_by, read_by(query))
     slices_of = slices_wanted(frame.sparkSession, slices, _MOST)
     where = condition(plan) if events.numbered and not ways.numbered else None
     survey = survey_of(events, lambda count: slices_of(count) * PARTS, where)
@@ -114,9 +114,16 @@ def slices_wanted(session: SparkSession, slices: int | None, most: int) -> Calla
     """
     if slices is None:
         return partial(_slices_of, min(2 * _cores(session), MOST_SLICES), most)
-    if isinstance(slices, bool) or not isinstance(slices, int) or not 1 <= slices <= MOST_SLICES:
-        raise ValidationError(f"slices={slices!r}: expected a whole number from 1 to {MOST_SLICES}, or None")
+    check_slices(slices)
     return lambda events: slices
+
+
+def check_slices(slices: int | None, option: str = "slices") -> None:
+    """Check how many slices are asked for; ValidationError names the option."""
+    if slices is None:
+        return
+    if isinstance(slices, bool) or not isinstance(slices, int) or not 1 <= slices <= MOST_SLICES:
+        raise ValidationError(f"{option}={slices!r}: expected a whole number from 1 to {MOST_SLICES}, or None")
 
 
 def _slices_of(least: int, most: int, events: int) -> int:
@@ -178,15 +185,16 @@ def _by_time(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: 
 
 def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: int, why: str) -> Job:
     assert isinstance(ways.key, KeyPlan)
-    events = relevant(plan, events if events.numbered else numbered(events, survey, wanted))
+    told = relevant(plan, events)  # whose keys are counted: numbers would be given twice for that
+    events = told if events.numbered else relevant(plan, numbered(events, survey, wanted))
     group = key_group(plan, ways.key, events.schema, wanted * _GROUPS)
     if wanted == 1:
         return Job(plan, events, survey, Cut((Slice(),), groups=(0,), heavy=(False,)), F.lit(0), why)
     with stage(events.frame.sparkSession, "fastcep: events by key"):
-        rows = events.frame.groupBy(group.alias("group")).count().collect()
+        rows = told.frame.groupBy(group.alias("keys")).count().collect()
     sizes = [0] * (wanted * _GROUPS)
     for row in rows:
-        sizes[row["group"]] = row["count"]
+        sizes[row["keys"]] = row["count"]
     context = ways.time if isinstance(ways.time, Context) and not ways.time.events else None
     return Job(plan, events, survey, key_cut(sizes, wanted, survey.parts, context), group, why)
 

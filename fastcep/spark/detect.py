@@ -25,7 +25,7 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.query import ast
-from fastcep.spark.columns import plain_query
+from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.cut import job_of
 from fastcep.spark.place import placed
 from fastcep.spark.task import ORDER, Detection, Shipped, longest_windows, match_schema, shipped
@@ -87,7 +87,7 @@ def detect(
     """
     built = one_query(query, attributes)
     options = _checked(options)
-    plain = plain_query(built)
+    plain = plain_query(built, read_by(built))
     limit, longest = _longest(plain, longest_window)
     job = job_of(frame, built, order_by, slicing, slices, limit)
     schema = match_schema(Engine(plain, **options))  # which refuses what it cannot run

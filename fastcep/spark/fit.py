@@ -28,6 +28,7 @@ from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.spark.columns import plain_query
+from fastcep.spark.cut import check_slices
 from fastcep.spark.detect import by_value, one_query
 from fastcep.spark.pieces import FOUND, Pieces, collected, pieces_of, row_of
 from fastcep.spark.task import Shipped, shipped
@@ -81,6 +82,7 @@ def fit(
         The DataFrame is not as the schema says.
     """
     check_kind(kind)
+    check_slices(pieces, "pieces")
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
     whole = context if isinstance(context, str) else check_cut(built)

@@ -77,12 +77,17 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
         fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
 
-def test_refusals(frame: Any) -> None:
+def test_refusals(frame: Any, ds1: pa.Table) -> None:
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
         fastcep.spark.fit(query, frame, kind="hybird")
     with pytest.raises(fc.ValidationError, match="slices=100; expected at most 64"):
         fastcep.spark.fit(query, frame, slices=100)
+    with pytest.raises(fc.ValidationError, match="pieces=0: expected a whole number from 1 to 1024, or None"):
+        fastcep.spark.fit(query, frame, pieces=0)
+    for nothing in (frame.limit(0), None):
+        with pytest.raises(fc.ValidationError, match="query 'query' has no partial match in 0 events of history"):
+            fc.fit(query, ds1.slice(0, 0)) if nothing is None else fastcep.spark.fit(query, nothing, order_by="row")
     never = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V > 99 WITHIN 1ms", DS1)
     with pytest.raises(fc.ValidationError, match="has no partial match in 40,000 events of history"):
         fastcep.spark.fit(never, frame, order_by="row")

@@ -110,31 +110,48 @@ def test_pieces_have_what_they_need(data: st.DataObject) -> None:
     assert owned == len(times)
 
 
+SIDES = [
+    "NEG N n, A a, NEG B m", "NEG N n, A a, B b, NEG N m", "NEG N n, A a", "NEG N n, A a, B b",
+    "NEG N n, A a, B+ b[], A c",
+]  # fmt: skip
+
+
 @given(st.data())
 def test_negation_on_both_sides(data: st.DataObject) -> None:
     """What is decided a window after its first event may have looked back a window before it."""
     types: dict[str, dict[str, str]] = {name: {} for name in "ABN"}
     schema = fc.Schema(types, time="ts", type="type")
-    pattern = data.draw(st.sampled_from(["NEG N n, A a, NEG B m", "NEG N n, A a, B b, NEG N m", "NEG N n, A a"]))
-    query = fc.parse(f"PATTERN SEQ({pattern}) WITHIN {data.draw(st.integers(1, 9))}ns", schema)
+    pattern = data.draw(st.sampled_from(SIDES))
+    strategy = data.draw(st.sampled_from(["", " STRATEGY skip_till_next"]))
+    try:
+        query = fc.parse(f"PATTERN SEQ({pattern}) WITHIN {data.draw(st.integers(1, 9))}ns{strategy}", schema)
+    except fc.FastcepError:
+        assume(False)
     gaps = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=14))
     line = " ".join(f"{data.draw(st.sampled_from('ABN'))}@{sum(gaps[: at + 1])}" for at in range(len(gaps)))
     check_time(Case(query, line, harness.stream(schema, line), [3]), data)
 
 
-def test_what_is_decided_late_looks_back_further() -> None:
-    """The N comes more than a window before the cut, and before it is known that no B comes."""
+@pytest.mark.parametrize(
+    ("pattern", "line", "edge", "wanted"),
+    [
+        # The N comes more than a window before the cut, and before it is known that no B comes.
+        ("SEQ(NEG N n, A a, NEG B m) WITHIN 5ns", "N@1 A@5 B@12 A@14 N@30", 10, [{"a": 3}]),
+        # As of the N, the A does not take the first B, it takes the second one.
+        ("SEQ(NEG N n, A a, B b) WITHIN 6ns STRATEGY skip_till_next", "N@20 A@23 B@24 B@29", 29, [{"a": 1, "b": 3}]),
+    ],
+)
+def test_what_hangs_on_more_than_a_window(pattern: str, line: str, edge: int, wanted: list[dict[str, int]]) -> None:
     schema = fc.Schema({"A": {}, "B": {}, "N": {}}, time="ts", type="type")
-    query = fc.parse("PATTERN SEQ(NEG N n, A a, NEG B m) WITHIN 5ns", schema)
-    events = harness.stream(schema, "N@1 A@5 B@12 A@14 N@30")
+    query = fc.parse(f"PATTERN {pattern}", schema)
+    events = harness.stream(schema, line)
     context = slicing_of(make_plan(query)).time
-    assert context == Context(10)
     assert isinstance(context, Context)
-    cut = time_cut([10], 2, context, counted=True)
+    cut = time_cut([edge], 2, context, counted=True)
     cut = cut.placed(sliced.counts(events, cut))
     found = harness.table_rows(query, sliced.detected(query, events, Cut(cut.slices, cut)))
-    harness.assert_same(query, events, found, "cut at 10")
-    assert [row[0] for row in found] == [{"a": 3}]
+    harness.assert_same(query, events, found, f"cut at {edge}")
+    assert [row[0] for row in found] == wanted
 
 
 def test_windows_longer_than_time() -> None:

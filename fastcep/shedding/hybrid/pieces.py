@@ -208,12 +208,13 @@ def fit_pieces(
     prices = cost_table_of(cost_table)
     observer = Observer(query, *_names(query, features), slices, prices, index, consumption == "memory", seed)
     apart = partial(_apart, clusters=clusters, per=per, seed=seed, references=references)
-    looked, *told = pieces.gather("members", observer.look, Looked.merged, _by_kind, apart)
-    assert isinstance(looked, Looked)
-    if not looked.stored:
+    found = pieces.gather("members", observer.look, Looked.merged, _by_kind, apart)
+    looked, told = next(iter(found), None), found[1:]  # nothing of no events
+    if not isinstance(looked, Looked) or not looked.stored:
+        events = looked.events if isinstance(looked, Looked) else 0
         raise ValidationError(
-            f"{_WHO}: query {query.name!r} has no partial match in {looked.events:,} events of history; give events in "
-            "which it has some"
+            f"{_WHO}: query {query.name!r} has no partial match in {events:,} events of history; give events in which "
+            "it has some"
         )
     options: dict[str, Any] = {"clusters": clusters, "per": per, "percentile": percentile, "seed": seed}
     raw: dict[Kind, Raw] = dict(told)
