@@ -7,5 +7,5 @@ if [ "${version:-0}" -ge 17 ]; then
     command -v "$java"
     exit 0
 fi
-echo "Spark needs Java 17 or newer. Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17" >&2
+echo "Spark needs Java 17 or newer. Debian: apt-get install openjdk-17-jre-headless (or default-jre-headless); macOS: brew install openjdk" >&2
 exit 1

@@ -6,7 +6,8 @@ expressions, but for timestamps without a zone, and dates, where the schema name
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -64,20 +65,23 @@ class Events:
     numbered: bool
 
 
-def read_by(query: ast.Query) -> frozenset[int]:
-    """Which of its schema's columns a query may read: those of attributes whose names it has anywhere."""
+def read_by(query: ast.Query, expressions: object = ()) -> frozenset[int]:
+    """Which of its schema's columns a query, or texts of expressions, may read: those whose names are anywhere."""
     schema, names = query.schema, set(_texts(replace(query, text=None)))
+    names.update(name for text in _texts(expressions) for name in re.findall(r"\w+", text))
     own = ((kind, name) for kind in schema.type_names for name in schema.attributes(kind) if name in names)
     return frozenset(schema.column_of(kind, name) for kind, name in own)
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """All texts in a query."""
+    """All texts in it."""
     if isinstance(node, str):
         yield node
-    elif isinstance(node, tuple | list | frozenset):
+    elif isinstance(node, tuple | list | set | frozenset):
         for item in node:
             yield from _texts(item)
+    elif isinstance(node, Mapping):
+        yield from _texts(tuple(node.values()))
     elif is_dataclass(node):
         for item in fields(node):
             yield from _texts(getattr(node, item.name))
@@ -195,7 +199,20 @@ def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None
             raise ValidationError(
                 f"order_by={order_by!r}: there is no column {name!r}{suggestion(name, frame.columns)}"
             )
+        if not _sortable(kind := frame.schema[name].dataType):
+            raise ValidationError(
+                f"order_by={order_by!r}: column {name!r} is {kind.simpleString()}, which has no order; take another"
+            )
     return names
+
+
+def _sortable(kind: T.DataType) -> bool:
+    """Whether Spark can sort by it."""
+    if isinstance(kind, T.StructType):
+        return all(_sortable(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _sortable(kind.elementType)
+    return not isinstance(kind, T.MapType | T.VariantType | T.CalendarIntervalType)
 
 
 def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:

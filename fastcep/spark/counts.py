@@ -26,10 +26,10 @@ from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.shedding import counts as pure
 from fastcep.shedding.hybrid.history import Piece
-from fastcep.spark.columns import plain_query
+from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.detect import one_query
+from fastcep.spark.functions import shipped
 from fastcep.spark.pieces import FOUND, collected, pieces_of, row_of
-from fastcep.spark.task import shipped
 
 __all__ = ["counts_table", "position_counts", "transition_counts"]
 
@@ -145,9 +145,10 @@ def _counted(
     add: Callable[[Sequence[pa.Table]], pa.Table],
 ) -> DataFrame:
     """Count pieces, add up, and make a DataFrame of the sums."""
-    plain = plain_query(query)
+    columns = read_by(query)
+    plain = plain_query(query, columns)
     nothing = count(plain, _no_events(plain))  # refuses what cannot be counted before anything runs
-    pieces = pieces_of(frame, query, order_by, slices, *contexts)
+    pieces = pieces_of(frame, query, order_by, slices, *contexts, columns)
 
     def of_piece(piece: Piece) -> bytes:
         return _packed(count(plain, piece.table, owned=piece.owned, base=piece.base))

@@ -9,11 +9,8 @@ Invariant (tested): sorted by ``match_order``, the matches are those of one engi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -27,10 +24,11 @@ from fastcep.events import parse_duration
 from fastcep.query import ast
 from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.cut import job_of
+from fastcep.spark.functions import shipped
 from fastcep.spark.place import placed
-from fastcep.spark.task import ORDER, Detection, Shipped, longest_windows, match_schema, shipped
+from fastcep.spark.task import ORDER, Detection, longest_windows, match_schema
 
-__all__ = ["by_value", "detect", "explain", "in_order", "one_query"]
+__all__ = ["detect", "explain", "in_order", "one_query"]
 
 
 def detect(
@@ -83,7 +81,8 @@ def detect(
     ValidationError
         The stream cannot be cut for this query, or an option is wrong.
     SchemaError, DataError
-        The DataFrame is not as the schema says.
+        The DataFrame is not as the schema says. What only engines can find wrong ends the job when matches are asked
+        for: Spark's PythonException has their message.
     """
     built = one_query(query, attributes)
     options = _checked(options)
@@ -91,14 +90,12 @@ def detect(
     limit, longest = _longest(plain, longest_window)
     job = job_of(frame, built, order_by, slicing, slices, limit)
     schema = match_schema(Engine(plain, **options))  # which refuses what it cannot run
-    functions = shipped(built)
-    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, functions, longest)
+    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, shipped(built), longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
-    with by_value(functions):
-        return placed(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+    return placed(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
 
 
 def in_order(matches: DataFrame) -> DataFrame:
@@ -149,8 +146,8 @@ def _longest(query: ast.Query, longest_window: str | timedelta | None) -> tuple[
     longer = longest_windows(query, limit)
     if longer is None:
         raise ValidationError(
-            f"longest_window={longest_window!r}: the windows of query {query.name!r} do not open and close on events "
-            "(OPEN ON … CLOSE ON …), so that their length is known; leave it out"
+            f"longest_window={longest_window!r}: this is for windows that open and close on events (OPEN ON … CLOSE ON "
+            f"…), which those of query {query.name!r} do not; leave it out"
         )
     return limit, longer
 
@@ -161,19 +158,3 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         if name not in known:
             raise ValidationError(f"{name}=…: detect gives engines no such option; it takes {', '.join(known)}")
     return options
-
-
-@contextmanager
-def by_value(functions: Shipped) -> Iterator[None]:
-    """Send the user's functions with their code: other machines need not have the modules that they are from."""
-    from pyspark import cloudpickle
-
-    pickles: Any = cloudpickle
-    found = {sys.modules.get(python.__module__) for _, python, _ in functions.functions}
-    modules: set[ModuleType] = {module for module in found if module is not None}
-    with ExitStack() as stack:
-        for module in modules:
-            if module.__name__ != "__main__" and module.__name__ not in pickles.list_registry_pickle_by_value():
-                pickles.register_pickle_by_value(module)
-                stack.callback(pickles.unregister_pickle_by_value, module)
-        yield

@@ -27,11 +27,11 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
-from fastcep.spark.columns import plain_query
+from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.cut import check_slices
-from fastcep.spark.detect import by_value, one_query
+from fastcep.spark.detect import one_query
+from fastcep.spark.functions import Shipped, shipped
 from fastcep.spark.pieces import FOUND, Pieces, collected, pieces_of, row_of
-from fastcep.spark.task import Shipped, shipped
 
 __all__ = ["fit"]
 
@@ -63,9 +63,9 @@ def fit(
     kind
         Of which shedder: ``"hybrid"``.
     pieces
-        Into about how many pieces history is cut; each core holds the partial matches of one in memory. None: so many
-        that none has more than 500,000 events. Of a query that cannot be cut by time history is one piece, which one
-        core has to have memory for.
+        Into about how many pieces history is cut; each core holds the partial matches of one in memory. None: so many,
+        up to 1,024, that each has about 500,000 events or fewer. Of a query that cannot be cut by time history is one
+        piece, which one core has to have memory for.
     **options
         Of the kind, as for `fastcep.fit`.
 
@@ -94,8 +94,9 @@ def fit(
         pieces, context = 1, Context()
     # One event more behind: as long as it has not come, a NEG at the end is not decided.
     after = Context(context.nanoseconds, context.events or 1)
-    cut = pieces_of(frame, built, order_by, pieces, context, after)
-    plain = plain_query(built)
+    columns = read_by(built, options.get("features"))
+    cut = pieces_of(frame, built, order_by, pieces, context, after, columns)
+    plain = plain_query(built, columns)
     cut.frame.persist()
     try:
         found = fit_pieces(plain, _There(cut, shipped(plain)), references=_in_threads, **options)
@@ -131,10 +132,9 @@ class _There:
         found = self._pieces.map(partial(_asked, function), self._functions, name)
         size = max(1, round(len(self) ** 0.5))  # of a first round, so that no task has all
         groups = -(-len(self) // size)
-        with by_value(self._functions):
-            found = _run(found, F.floor(F.col("piece") / size).cast("int"), groups, partial(_merged, merge))
-            found = _run(found, F.lit(0), 1, partial(_divided, merge, split))
-            found = _run(found, F.col("piece"), _SPLIT, partial(_concluded, each))
+        found = _run(found, F.floor(F.col("piece") / size).cast("int"), groups, partial(_merged, merge))
+        found = _run(found, F.lit(0), 1, partial(_divided, merge, split))
+        found = _run(found, F.col("piece"), _SPLIT, partial(_concluded, each))
         return [pickle.loads(one) for one in collected(found, name)]
 
 

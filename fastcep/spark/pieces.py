@@ -6,7 +6,7 @@ behind, to a task; `piece_of` puts the batches of a slice together there, and te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,11 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
 from fastcep.spark.cut import PARTS, slices_wanted
-from fastcep.spark.detect import by_value
+from fastcep.spark.functions import NO_FUNCTIONS, Shipped
 from fastcep.spark.place import Cut, placed
 from fastcep.spark.slices import Slice, time_cut
 from fastcep.spark.survey import counted, stage, survey_of, timed
-from fastcep.spark.task import NO_FUNCTIONS, Shipped, without
+from fastcep.spark.task import without
 
 __all__ = ["FOUND", "OnPieces", "Pieces", "collected", "piece_of", "pieces_of", "row_of"]
 
@@ -111,8 +111,7 @@ class Pieces:
             return task(batches)
 
         fastcep_pieces.__name__ = f"fastcep_{name}"
-        with by_value(functions):
-            return self.frame.mapInArrow(fastcep_pieces, FOUND)
+        return self.frame.mapInArrow(fastcep_pieces, FOUND)
 
 
 def pieces_of(
@@ -122,6 +121,7 @@ def pieces_of(
     slices: int | None,
     before: Context,
     after: Context,
+    columns: Collection[int],
 ) -> Pieces:
     """Cut the stream of a DataFrame by time.
 
@@ -133,9 +133,11 @@ def pieces_of(
         Into about how many; None: as many as there are cores, and so many that none is too long to be recorded.
     before, after
         What each needs beside its own events.
+    columns
+        Which of the schema's are needed.
     """
     slices_of = slices_wanted(frame.sparkSession, slices, _MOST)
-    events = events_of(frame, query.schema, order_by)
+    events = events_of(frame, query.schema, order_by, columns)
     survey = survey_of(events, lambda count: slices_of(count) * PARTS)
     events, wanted = timed(events), slices_of(survey.events)
     cut = time_cut(survey.parts, wanted, before, counted=True, after=after)

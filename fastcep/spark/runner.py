@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -13,9 +14,8 @@ from pyspark.sql import functions as F
 
 from fastcep.errors import ValidationError
 from fastcep.query.registry import functions
-from fastcep.spark.detect import by_value
+from fastcep.spark.functions import all_shipped, by_value
 from fastcep.spark.survey import stage
-from fastcep.spark.task import Shipped
 
 __all__ = ["SparkRunner"]
 
@@ -52,16 +52,16 @@ class SparkRunner:
         Raises
         ------
         Exception
-            What the function raised for the first item for which it did.
+            What the function raised for the first item for which it did; RuntimeError with its text, if it cannot be
+            sent.
         ValidationError
             The function or an item cannot be pickled.
         """
         todo = list(items)
         if not todo:
             return []
-        known = Shipped(tuple((name, own.python, str(own.signature)) for name, own in sorted(functions().items())))
-        with by_value(known):
-            whole = _pickled((known, function))
+        with by_value([own.python for own in functions().values()]):
+            whole = _pickled((all_shipped(), function))
             table = pa.table({
                 "number": pa.array(range(len(todo)), pa.int32()),
                 "item": pa.array([_pickled(item) for item in todo], pa.binary()),
@@ -105,7 +105,17 @@ def _carried_out(digest: bytes, whole: bytes, item: bytes) -> bytes:
     try:
         return _pickled((True, _function(digest, whole)(pickle.loads(item))))
     except Exception as error:
-        return _pickled((False, error))
+        return _raised(error)
+
+
+def _raised(error: Exception) -> bytes:
+    """The exception, or what it says, if it cannot be sent."""
+    try:
+        packed = _pickled((False, error))
+        pickle.loads(packed)
+    except Exception:
+        packed = _pickled((False, RuntimeError("".join(traceback.format_exception(error)))))
+    return packed
 
 
 def _function(digest: bytes, whole: bytes) -> Callable[[Any], Any]:

@@ -22,13 +22,10 @@ from fastcep.errors import ValidationError
 from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
-from fastcep.query.registry import find, function, functions
+from fastcep.spark.functions import NO_FUNCTIONS, Shipped
 from fastcep.spark.slices import Slice
 
-__all__ = [
-    "NO_FUNCTIONS", "ORDER", "Detection", "Numbering", "Shipped", "longest_windows", "match_schema", "shipped",
-    "without",
-]  # fmt: skip
+__all__ = ["ORDER", "Detection", "Numbering", "longest_windows", "match_schema", "without"]
 
 #: The column that says which place a match has among all, and its fields.
 ORDER = "match_order"
@@ -36,31 +33,6 @@ _ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", p
 _NUMBER, _SLICE, _TIME = "number", "slice", "time"
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """The user's functions that queries call, which other processes do not have: code and signature, by name."""
-
-    functions: tuple[tuple[str, Any, str], ...] = ()
-
-    def register(self) -> None:
-        """Let queries of this process call them."""
-        for name, python, signature in self.functions:
-            known = find(name)
-            if known is None or str(known) != signature or functions()[name].python is not python:
-                function(signature, name=name, replace=True)(python)
-
-
-NO_FUNCTIONS = Shipped()
-
-
-def shipped(query: ast.Query) -> Shipped:
-    """Those that a query calls."""
-    nodes = (node for expression in ast.expressions(query) for node in ast.walk(expression))
-    called = {node.signature.name for node in nodes if isinstance(node, ast.UserCall)}
-    known = functions()
-    return Shipped(tuple((name, known[name].python, str(known[name].signature)) for name in sorted(called)))
 
 
 @dataclass(frozen=True)

@@ -331,6 +331,8 @@ def test_wrong_columns(spark: Any) -> None:
         fastcep.spark.detect(few(spark, at=[1, 2, 2**40]), late)
     with pytest.raises(fc.ValidationError, match="expected a Spark DataFrame"):
         fastcep.spark.detect(pa.table({"at": [1]}), query)
+    with pytest.raises(fc.ValidationError, match="order_by='m': column 'm' is map<string,bigint>, which has no order"):
+        fastcep.spark.detect(few(spark).withColumn("m", F.create_map(F.lit("a"), F.col("x"))), query, order_by="m")
     taken = fc.parse("PATTERN SEQ(A match_order) WITHIN 5ns", WHEN)
     with pytest.raises(fc.ValidationError, match="has a column 'match_order'"):
         fastcep.spark.detect(few(spark), taken)

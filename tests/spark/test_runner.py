@@ -69,3 +69,36 @@ def test_what_cannot_be_sent_is_refused(spark: Any) -> None:
         SparkRunner(spark).map(lambda item: lock, [1])
     with pytest.raises(fc.ValidationError, match=r"expected a Spark session: SparkRunner\(spark\)"):
         SparkRunner("local")  # type: ignore[arg-type]
+
+
+def test_an_error_that_cannot_be_sent_is_told(spark: Any) -> None:
+    class TwoParts(Exception):
+        def __init__(self, one: str, other: str) -> None:
+            super().__init__(f"{one} and {other}")
+
+    def fails(item: int) -> int:
+        if item:
+            raise TwoParts("this", "that")
+        error = ValueError("with a lock")
+        error.lock = Lock()  # type: ignore[attr-defined]
+        raise error
+
+    with pytest.raises(RuntimeError, match="TwoParts: this and that"):
+        SparkRunner(spark).map(fails, [1])
+    with pytest.raises(RuntimeError, match="ValueError: with a lock"):
+        SparkRunner(spark).map(fails, [0])
+
+
+def test_a_function_that_cannot_be_sent_is_named(spark: Any) -> None:
+    lock = Lock()
+
+    @fc.function("int64(int64)", replace=True)
+    def locked(x: int) -> int:
+        with lock:
+            return x
+
+    try:
+        with pytest.raises(fc.ValidationError, match="function 'locked' cannot be sent to other machines"):
+            SparkRunner(spark).map(abs, [1])
+    finally:
+        locked.unregister()

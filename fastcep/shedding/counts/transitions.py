@@ -43,8 +43,8 @@ def transition_counts(
     """Count how partial matches went from state to state.
 
     All is counted with the event that was met, so that a piece needs no events *behind* what it owns; *before* it, it
-    needs the length of a window (of n events: n - 1; ``CLOSE ON``: of the longest), and under ``OPEN EVERY t`` the time
-    t before that, which tells whether its first event opens a window.
+    needs what `fastcep.plan.slicing.slicing_of` says under ``time``: as a rule the length of a window (``CLOSE ON``: of
+    the longest), and under ``OPEN EVERY t`` the time t before that, which tells whether its first event opens a window.
 
     Parameters
     ----------

@@ -20,9 +20,9 @@ class Piece(NamedTuple):
     Attributes
     ----------
     table
-        Its events, in order: those that it owns, and around them what is needed to know all of these. WITHIN a time
-        that is all that are no farther away than the time, on either side, and one event more behind (as long as it
-        has not come, a NEG at the end is not decided). WITHIN n EVENTS: n - 1 before and behind.
+        Its events, in order: those that it owns, and around them what is needed to know all of these: on either side
+        what `fastcep.plan.slicing.slicing_of` says under ``time``, as a rule as long as a window, and one event more
+        behind (as long as it has not come, a NEG at the end is not decided).
     base
         How many events of the stream come before it.
     owned
