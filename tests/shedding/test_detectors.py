@@ -28,6 +28,31 @@ def test_percentiles_are_smoothed_ones() -> None:
     assert detector.read(Load(BOUND, smoothed=750_000, recent=1)).excess == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("statistic", "above"), [("mean", {"recent": 1.5 * BOUND}), ("p95", {"over": 0.075})])
+def test_the_set_point_is_lower_as_long_as_the_bound_is_overdrawn(statistic: str, above: dict[str, float]) -> None:
+    """Half too much in 200 events is 0.1 of the account of 1,000, which lowers the set point by 0.02."""
+    detector = SmoothedLatency(statistic, set_point=1.0)
+    at = {"smoothed": BOUND, "window": 800.0} | ({"recent": BOUND} if statistic == "mean" else {"over": 0.05})
+    assert detector.read(Load(BOUND, **at)).excess == pytest.approx(0)
+    detector.read(Load(BOUND, events=200, **{**at, **above}))
+    other = SmoothedLatency(statistic, set_point=1.0)
+    other.restore(json.loads(json.dumps(detector.state())))
+    reading = other.read(Load(BOUND, events=100, **at))
+    assert reading.excess == pytest.approx(1 / 0.98 - 1)
+    assert reading.why.endswith("set point 500us, lowered to 490us for what was above the bound")
+    below = {**at, "recent": BOUND / 2, "over": 0.025}
+    other.read(Load(BOUND, events=200, **below))  # paid back
+    assert other.read(Load(BOUND, **at)).excess == pytest.approx(0)
+
+
+def test_an_account_is_a_window_on_either_side() -> None:
+    detector = SmoothedLatency(set_point=1.0)
+    for latency, owed in ((100.0, 2000.0), (0.0, -2000.0)):
+        for _ in range(10):
+            detector.read(Load(BOUND, recent=latency * BOUND, events=1000, window=2000.0))
+        assert detector.state() == {"debt": owed}
+
+
 def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
@@ -142,7 +167,7 @@ def test_what_is_learned_can_be_stored() -> None:
     for _ in range(120):
         assert other.read(load) == prediction.read(load)
         assert longest.read(load) == queue.read(load)
-    assert SmoothedLatency().state() == {}
+    assert SmoothedLatency().state() == {"debt": 0.0}
 
 
 @pytest.mark.parametrize(
