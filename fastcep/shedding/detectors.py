@@ -14,27 +14,20 @@ from fastcep.shedding.options import as_choice, as_count, as_share
 __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
 
 
-#: How far the set point is lowered at most; and how many events an account has at least: the latency is smoothed over
-#: so many.
-_LOWERED, _LEAST = 0.2, 1000.0
-
-#: Which share of the events a bound on a percentile lets be above it.
-_ABOVE = {"p95": 0.05, "p99": 0.01}
+#: Share of the events above the bound that a percentile allows, of which is aimed at so much.
+_ALLOWED, _AIMED = {"p95": 0.05, "p99": 0.01}, 0.96
+#: After so many events an account is forgotten; what is owed lowers the set point so many times as much, up to a half.
+_FORGOTTEN, _PAID_BACK, _MOST_BACK = 50_000.0, 6.0, 0.5
 
 
 class SmoothedLatency(Detector):
     """The processing latency, smoothed, against a set point slightly below the bound: the detector of *hybrid*.
 
-    What it controls is not quite what a bound is on: the mean of many percentiles is not the percentile of all, and
-    what the beginning or a change of the stream has used up is not made up for by a latency that is at its set point
-    from then on. So it keeps an *account* of all events. Of a bound on the mean each counts by its latency in parts of
-    the bound; of one on a percentile an event above the bound counts by the inverse of the share that may be above it.
-    In both cases one on the mean is what the bound allows, and it is aimed at the middle between that and the set
-    point. As long as the account is overdrawn, the set point is lower, in proportion. That is integral action on what
-    the bound is on, so that its average over a long time is what is aimed at, or less.
-
-    The account has a window at most, or 1,000 events, on either side: a quiet time allows no long excess later, and of
-    an excess no more than that is made up for.
+    A latency that is at its set point now is not enough: a change of the stream, or a percentile that is that of the
+    last events at each time but not of all together, would leave the bound missed for good. So what the bound allows
+    and what was used are added up, and what was used too much is paid back by a lower set point: of the mean the
+    latencies themselves, of a percentile the events above the bound. The account begins when the latency is at its set
+    point for the first time: what it took to get there is not paid back. (Not in the paper.)
 
     Parameters
     ----------
@@ -55,37 +48,42 @@ class SmoothedLatency(Detector):
     def __init__(self, statistic: str = "mean", set_point: float = 0.985) -> None:
         self.statistic = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
         self.set_point = as_share("detector 'latency'", "set_point", set_point)
-        self._debt = 0.0
+        self._begun, self._events, self._used = False, 0.0, 0.0
 
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
+        self._begun = self._begun or (load.shedding and latency <= limit)
+        if self._begun:
+            limit *= 1 - self._owed(load)
         why = f"processing latency ({self.statistic}) {rough(latency)}, set point {rough(limit)}"
-        lowered = limit * (1 - _LOWERED * self._owed(load))
-        if lowered < latency <= limit:
-            why += f", lowered to {rough(lowered)} for what was above the bound"
-        return Reading(latency / lowered - 1, why=why)
+        return Reading(latency / limit - 1, why=why)
 
     def _owed(self, load: Load) -> float:
-        """Take what was measured since the last decision into account; what is owed, as a share of the most."""
-        above = _ABOVE.get(self.statistic)
-        used = load.recent / load.bound if above is None else load.over / above
-        most = max(load.window, load.events, _LEAST)
-        self._debt = min(max(self._debt + load.events * (used - (1 + self.set_point) / 2), -most), most)
-        return max(self._debt, 0.0) / most
+        """By what share the set point is lower, for what was used beyond what the bound allows."""
+        if self.statistic == "mean":
+            used = load.events * load.recent / load.bound
+        else:
+            used = load.events * load.over / (_AIMED * _ALLOWED[self.statistic])
+        kept = math.exp(-load.events / _FORGOTTEN)
+        self._events = kept * self._events + load.events
+        self._used = kept * self._used + used
+        owed = self._used / self._events - 1 if self._events > 0 else 0.0
+        return min(max(_PAID_BACK * owed, 0.0), _MOST_BACK)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""
         return {"name": self.name, "statistic": self.statistic, "set_point": self.set_point}
 
     def state(self) -> dict[str, Any]:
-        """What there is to make up for, as JSON has it."""
-        return {"debt": self._debt}
+        """What it has learned, as JSON has it."""
+        return {"begun": self._begun, "events": self._events, "used": self._used}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
-        self._debt = state.get("debt", 0.0)
+        if state:  # older snapshots have none
+            self._begun, self._events, self._used = state["begun"], state["events"], state["used"]
 
 
 class QueueLength(Detector):

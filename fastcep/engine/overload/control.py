@@ -244,11 +244,7 @@ class Control:
 
     def _by_window(self) -> float:
         """How many decisions are made in a window, of the longest one."""
-        return self._window() / self._pace.step
-
-    def _window(self) -> float:
-        """How many events the longest window has."""
-        return max((query.events for query in self.queries), default=0.0)
+        return max((query.events for query in self.queries), default=0.0) / self._pace.step
 
     def _over(self) -> float:
         """Which share of the latencies since this was asked last was above the bound."""
@@ -267,7 +263,6 @@ class Control:
             events=self._pace.since,
             shedding=self.demand > 0,
             over=self._over(),
-            window=self._window(),
         )
         if self.memory is not None:
             load.memory, load.memory_limit = self._swept(*self.memory())
@@ -404,10 +399,11 @@ class Control:
             controller.resume(state["controllers"][number])
         self.demand = state["demand"]
         self._past.extend(state["past"])
-        self._counted = state["counted"][0], state["counted"][1]
         if isinstance(self.clock, VirtualClock):
             self.clock.restore(state["clock"])
         self.monitor.restore(state["monitor"])
+        count, over = state.get("counted", self.monitor.counted())  # which older snapshots lack
+        self._counted = count, over
         self.episodes.resume(state["episodes"])
         self._pace.resume(state["pace"])
         self._decisions = state["decisions"]

@@ -375,8 +375,6 @@ class Load:
         Whether anything is demanded now.
     over
         Which share of them took longer than the bound.
-    window
-        How many events the longest window has; 0 as long as that is not known.
     """
 
     bound: float
@@ -392,7 +390,6 @@ class Load:
     events: int = 0
     shedding: bool = False
     over: float = 0.0
-    window: float = 0.0
 
 
 @dataclass(slots=True)
