@@ -28,6 +28,40 @@ def test_percentiles_are_smoothed_ones() -> None:
     assert detector.read(Load(BOUND, smoothed=750_000, recent=1)).excess == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("statistic", "at", "above"),
+    [("mean", {"recent": BOUND}, {"recent": 1.02 * BOUND}), ("p95", {"over": 0.048}, {"over": 0.048 * 1.02})],
+)
+def test_what_was_used_too_much_is_paid_back(statistic: str, at: dict[str, float], above: dict[str, float]) -> None:
+    """Two hundredths too much lower the set point by six times as much, until they are paid back."""
+    detector = SmoothedLatency(statistic, set_point=1.0)
+    before = Load(BOUND, smoothed=9 * BOUND, recent=9 * BOUND, over=1.0, events=500)
+    assert detector.read(before).excess == pytest.approx(8)
+    assert detector.state() == {"begun": False, "events": 0.0, "used": 0.0}  # what it takes to get there
+    load = Load(BOUND, smoothed=BOUND, events=100, shedding=True)
+    for name, value in at.items():
+        setattr(load, name, value)
+    assert detector.read(load).excess == pytest.approx(0)
+    for name, value in above.items():
+        setattr(load, name, value)
+    for _ in range(3_000):
+        reading = detector.read(load)
+    latency = 1.02 if statistic == "mean" else 1.0
+    assert reading.excess == pytest.approx(latency / (1 - 6 * 0.02) - 1, rel=1e-2)
+    other = SmoothedLatency(statistic, set_point=1.0)
+    other.restore(json.loads(json.dumps(detector.state())))
+    assert other.read(load) == detector.read(load)
+    load.recent, load.over, load.events = BOUND / 2, 0.0, 10_000
+    other.read(load)
+    assert other.read(load).why.endswith("set point 500us")
+
+
+def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
+    detector = SmoothedLatency(set_point=1.0)
+    detector.read(Load(BOUND, recent=BOUND, events=1, shedding=True))
+    assert detector.read(Load(BOUND, recent=9 * BOUND, events=1000, shedding=True)).excess == pytest.approx(17)
+
+
 def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
@@ -142,7 +176,7 @@ def test_what_is_learned_can_be_stored() -> None:
     for _ in range(120):
         assert other.read(load) == prediction.read(load)
         assert longest.read(load) == queue.read(load)
-    assert SmoothedLatency().state() == {}
+    assert SmoothedLatency().state() == {"begun": False, "events": 0.0, "used": 0.0}
 
 
 @pytest.mark.parametrize(

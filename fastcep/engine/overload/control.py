@@ -102,7 +102,7 @@ class Control:
         self._past: deque[float] = deque(maxlen=_PAST)
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
         self._pace = Pace(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
-        self._began = 0
+        self._began, self._counted = 0, (0, 0)
 
     # ----------------------------------------------------------------- queries
 
@@ -246,6 +246,12 @@ class Control:
         """How many decisions are made in a window, of the longest one."""
         return max((query.events for query in self.queries), default=0.0) / self._pace.step
 
+    def _over(self) -> float:
+        """Which share of the latencies since this was asked last was above the bound."""
+        before, self._counted = self._counted, self.monitor.counted()
+        count, over = (new - old for new, old in zip(self._counted, before, strict=True))
+        return over / count if count else 0.0
+
     def _load(self, place: int, waited: float) -> Load:
         now = self.clock.now()
         load = Load(
@@ -256,6 +262,7 @@ class Control:
             partial_matches=sum(query.matcher.live for query in self.queries),
             events=self._pace.since,
             shedding=self.demand > 0,
+            over=self._over(),
         )
         if self.memory is not None:
             load.memory, load.memory_limit = self._swept(*self.memory())
@@ -376,6 +383,7 @@ class Control:
             "pace": self._pace.state(),
             "decisions": self._decisions,
             "past": list(self._past),
+            "counted": list(self._counted),
             "queries": [query.state() for query in self.queries],
         }  # fmt: skip
 
@@ -394,6 +402,8 @@ class Control:
         if isinstance(self.clock, VirtualClock):
             self.clock.restore(state["clock"])
         self.monitor.restore(state["monitor"])
+        count, over = state.get("counted", self.monitor.counted())  # which older snapshots lack
+        self._counted = count, over
         self.episodes.resume(state["episodes"])
         self._pace.resume(state["pace"])
         self._decisions = state["decisions"]

@@ -144,6 +144,11 @@ class LatencyMonitor:
         values = self._of(kind).last(n)
         return float(values.mean()) if len(values) else 0.0
 
+    def counted(self) -> tuple[int, int]:
+        """How many processing latencies there were, and how many of them were above the monitor's bound."""
+        series = self._series["processing"]
+        return series.count, series.over
+
     def share_over(self, bound: float | None = None, kind: str = "processing") -> float:
         """The exact share of all values that are above the bound; 0.0 before the first.
 

@@ -373,6 +373,8 @@ class Load:
         How many have been taken since the last decision.
     shedding
         Whether anything is demanded now.
+    over
+        Which share of them took longer than the bound.
     """
 
     bound: float
@@ -387,6 +389,7 @@ class Load:
     memory_limit: int = 0
     events: int = 0
     shedding: bool = False
+    over: float = 0.0
 
 
 @dataclass(slots=True)
