@@ -13,7 +13,7 @@ from fastcep.evaluate import Fits
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 
-__all__ = ["BASELINES", "COUNTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there"]
+__all__ = ["BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there"]
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
 BASELINES = (*INPUT, *STATE)
@@ -21,11 +21,14 @@ HYBRID = "hybrid"
 OURS = (HYBRID, "hyi", "hys")
 #: Hybrid to which every partial match costs the same.
 COUNTING = "hybrid-count"
+#: Hybrid that cuts off the work for single events.
+CUTTING = "hybrid-cut"
 _KINDS: Mapping[str, type[Hybrid]] = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
-#: By word: the spelling, and what is fitted otherwise.
-_LEARNED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    **{name: (name, {}) for name in OURS},
-    COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}),
+#: By word: the spelling, what is fitted otherwise, and options of the shedder.
+_LEARNED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    **{name: (name, {}, {}) for name in OURS},
+    COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, {}),
+    CUTTING: (HYBRID, {}, {"cut": True}),
 }
 #: Of the paper, for Q1, Q2 and Q4.
 _USUAL = {"slices": 4, "clusters": 10}
@@ -46,7 +49,7 @@ class Learned(Fits):
 
     def __init__(self, name: str, model: Mapping[str, Any], found: dict[str, Any]) -> None:
         self.name = self.label = name
-        self._spelling, own = _LEARNED[name]
+        self._spelling, own, self._shedder = _LEARNED[name]
         self._options, self._found = {**_USUAL, **model, **own}, found
 
     def fit(self, queries: Sequence[fc.Query], history: pa.Table, **given: Any) -> Callable[[int], Any]:
@@ -55,7 +58,7 @@ class Learned(Fits):
         if key not in self._found:
             options = {**given, **self._options}
             self._found[key] = tuple(fc.fit(query, history, kind=HYBRID, **options) for query in queries)
-        return partial(_KINDS[self._spelling], self._found[key])
+        return partial(_KINDS[self._spelling], self._found[key], **self._shedder)
 
 
 def learns(name: str) -> bool:

@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
 from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_inputs
+from fastcep._core.cut cimport cut_begin, cut_off
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.predicate cimport CHUNK, run
@@ -36,6 +37,8 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         row_inputs(core, &edge.predicate, 0, NULL, 0, k)
         if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
             return
+    if core.shed.cut.most > 0 and cut_begin(core, e):
+        return
     if screens(core, edge) and screen(core, edge, NULL, 0, NULL, 1, k) == 0:
         return
     if edge.start_key != NULL:
@@ -107,12 +110,14 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, fell = 0
+    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, made = 0, fell = 0
     cdef bint picks = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
     if source.birth >= 0:  # rows that this very event made stand at the end
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
     first = bucket.head
+    if core.shed.cut.most > 0:
+        first = cut_off(core, e, bucket, first, end)
     while first < end:
         m = min(CHUNK, end - first)
         n = 0
@@ -142,6 +147,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 for i in range(m):
                     rows[i] = i
             n = screen(core, edge, bucket, first, rows, n, k)
+        made += n
         if n > 0:
             if edge.only_accepts:
                 emit_rows(core, edge, bucket, first, NULL if n == m else rows, n, position)
@@ -155,6 +161,9 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 return
         first += m
     core.rows_visited += visited
+    if core.shed.cut.most > 0:
+        core.shed.cut.tried[e].looks += visited
+        core.shed.cut.tried[e].made += made
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
     if edge.has_predicate:  # the others that are dead were not counted there

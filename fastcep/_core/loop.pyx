@@ -7,6 +7,7 @@ from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
 from fastcep._core.core cimport Core
+from fastcep._core.cut cimport cut_event
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.factorised cimport complete, keep
 from fastcep._core.flows cimport flows_event
@@ -70,7 +71,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if counts or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on:
+            if (counts or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on
+                    or core.shed.cut.most > 0):
                 begin_count(core, events, base + k)
             if core.window_kind == EXPLICIT:
                 move_windows(core, time, position, base + k, n)
@@ -129,6 +131,8 @@ cdef inline void begin_count(Core* core, const Events* events, Py_ssize_t place)
     core.event_type, core.event_position = events.types[place], events.position + place
     if core.shed.flows.on:
         flows_event(&core.shed, core.event_position)
+    if core.shed.cut.most > 0:
+        cut_event(core)
     core.before_spent = spent(core)
     core.before_visited = core.rows_visited
     core.before_yielded = core.rows_created + core.matches + core.shed.n_refused
@@ -148,8 +152,15 @@ cdef inline void end_count(Core* core, const Events* events, Py_ssize_t place, P
 
 cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
     """Bind event ``k`` of the chunk to each of its members, then end it."""
+    cdef uint64_t completed
     core.event_birth = core.next_birth
     core.emitted = 0
+    if members & core.shed.cut.completing:
+        completed = members & core.shed.cut.completing
+        members ^= completed
+        while completed and not core.failed:
+            bind(core, __builtin_ctzll(completed), k, position, core.now)
+            completed &= completed - 1
     while members and not core.failed:
         bind(core, __builtin_ctzll(members), k, position, core.now)
         members &= members - 1

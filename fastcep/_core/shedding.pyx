@@ -16,7 +16,7 @@ from fastcep._core.flows cimport (
     flows_free, flows_init, stands_for)
 from fastcep._core.shed cimport mixed, steps_of, walk_cells
 from fastcep._core.shedmemory cimport shed_init, slice_births
-from fastcep._core.shedtables cimport DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node
+from fastcep._core.shedtables cimport DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried
 from fastcep._core.vectors cimport take
 
 cdef extern from "check.h":
@@ -316,6 +316,57 @@ cdef class Shedding:
         self.core.prices.event, self.core.prices.relevant, self.core.prices.visited = prices[0], prices[1], prices[2]
         self.core.prices.created, self.core.prices.refused, self.core.prices.match = prices[3], prices[4], prices[5]
         self.core.prices.purged = prices[6]
+
+    def cut_off(self, int64_t most, double share):
+        """Cut off the work for an event from now on, see cut.pyx.
+
+        ``most`` are picoseconds that it may cost, those of any event included; 0: nothing is cut off. ``share``: of the
+        events that may run on.
+        """
+        cdef const Prices* prices = &self.core.prices
+        cdef int m, e
+        cdef bint completing
+        assert 0 <= share <= 1 and self.core.n_members <= 64
+        self.core.shed.cut.most = 0
+        self.core.shed.cut.completing = 0
+        if most <= 0:
+            return
+        self._make_room()
+        self.core.shed.cut.most = max(1, most - prices.event - prices.relevant)
+        self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
+        for m in range(self.core.n_members):
+            completing = not self.core.leaves[m].negated
+            for e in range(self.core.leaves[m].first_edge, self.core.leaves[m].end_edge):
+                completing = completing and self.core.edges[e].source >= 0 and not self.core.edges[e].born
+            if completing:
+                self.core.shed.cut.completing |= <uint64_t>1 << m
+
+    @property
+    def tried(self):
+        """What events were tried with, and cut off, by edge of the plan: int64[edges, 3], looks at partial matches,
+        children that were made, and looks that were cut off. 0 where nothing is cut off.
+        """
+        cells = np.zeros((len(self.matcher.plan.edges), 3), np.int64)
+        cdef int64_t[:, ::1] out = cells
+        if self.core.shed.cut.tried != NULL:
+            memcpy(&out[0, 0], self.core.shed.cut.tried, len(self.matcher.plan.edges) * sizeof(Tried))
+        return cells
+
+    def cut_state(self):
+        """What a snapshot has of it: the credit and since when, the mean of what is lost, and `tried`."""
+        return [self.core.shed.cut.credit, self.core.shed.cut.last, self.core.shed.cut.mean, self.tried.tolist()]
+
+    def _make_room(self):
+        if self.core.shed.cut.tried == NULL:
+            self.core.shed.cut.tried = <Tried*>calloc(len(self.matcher.plan.edges), sizeof(Tried))
+        if self.core.shed.cut.tried == NULL:
+            raise MemoryError("no memory for load shedding")
+
+    def resume_cut(self, state):
+        """Go on from `cut_state`."""
+        self._make_room()
+        self.core.shed.cut.credit, self.core.shed.cut.last, self.core.shed.cut.mean = state[0], state[1], state[2]
+        _write(<int64_t*>self.core.shed.cut.tried, state[3], 3 * len(self.matcher.plan.edges))
 
     def observe(self):
         """Keep a record of all partial matches from now on, see observe.pyx; nothing may be dropped meanwhile.

@@ -79,6 +79,10 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.by_member)
     free(shed.features_of)
     free(shed.withhold)
+    free(shed.cut.tried)
+    shed.cut.tried = NULL
+    shed.cut.most = 0
+    shed.cut.completing = 0
     shed.by_member = NULL
     shed.features_of = NULL
     shed.withhold = NULL

@@ -9,6 +9,7 @@ cdef enum:
     STANDS = 0xFFFF          # the most of both
     DRAWN_AT = 48            # and what was drawn for it and 1, or 0
     DRAWN_BITS = 14
+    CREDITS = 64             # events that may be let run on one behind the other, see cut.pyx
 
 
 cdef struct Node:            # of a decision tree
@@ -58,6 +59,23 @@ cdef struct Flows:           # how many children came of what, see flows.pyx
     double* asked            # per variable and class: events that were tried for it
 
 
+cdef struct Tried:           # an edge, with partial matches, or a beginning once
+    int64_t looks
+    int64_t made             # children that came of it
+    int64_t passed_over      # looks that were cut off
+
+
+cdef struct Cut:             # the work for one event, see cut.pyx
+    int64_t most             # what it may cost, beside being relevant; 0: nothing is cut off
+    uint64_t completing      # variables whose binding makes matches only: they come first
+    int64_t share            # of the events that may run on, in 2^32,
+    int64_t credit           # and for how many there is credit,
+    int64_t last             # since the event at this position
+    bint runs_on             # the event is let
+    double mean              # looks for a match that events lose where they are cut off
+    Tried* tried             # counters, by edge
+
+
 cdef struct Shed:            # chances are counted in 2^32
     bint on                  # the rest is there
     uint64_t seed
@@ -88,6 +106,7 @@ cdef struct Shed:            # chances are counted in 2^32
     uint8_t* nulls
     int64_t* classes         # scratch: their class words, -1 for one that is refused
     Flows flows
+    Cut cut
     int64_t n_refused        # counters: births refused
     int64_t n_fell           # partial matches that fell with age
     int64_t n_in_windows     # events that were kept out of a window

@@ -31,7 +31,8 @@ class Outcome:
     share_over
         Of the events behind those to skip, the share whose latency was above the bound; None without one.
     shed_events, shed_matches
-        How many events, and partial matches born or to be born, were dropped.
+        How many events, and partial matches born or to be born, were dropped; with these, how many times an event was
+        cut off before a partial match.
     bindable, births
         Of how many events (that some variable could bind), and births of partial matches. 0 events: no share is told.
     estimated_recall
@@ -88,9 +89,9 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
         processing=total(run.processing), overhead=float(told["overhead"]),
         share_over=share_over,
-        shed_events=told["dropped_events"] + in_windows, shed_matches=told["dropped_partial_matches"],
+        shed_events=told["dropped_events"] + in_windows, shed_matches=told["dropped_partial_matches"] + told["passed_over"],
         bindable=0 if in_windows else sum(sum(counts.values()) for counts in trial.bindable.values()),
-        births=_births(by_query),
+        births=_births(by_query) + told["passed_over"],
         estimated_recall=told["estimated_recall"],
         demanded=told["episodes"] > 0,
         line=over_time(latencies, setting.statistic if target.rate is None else "max"),

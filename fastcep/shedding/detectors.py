@@ -27,7 +27,8 @@ class SmoothedLatency(Detector):
     last events at each time but not of all together, would leave the bound missed for good. So what the bound allows
     and what was used are added up, and what was used too much is paid back by a lower set point: of the mean the
     latencies themselves, of a percentile the events above the bound. The account begins when the latency is at its set
-    point for the first time: what it took to get there is not paid back. (Not in the paper.)
+    point for the first time: what it took to get there is not paid back. (Not in the paper.) Where events are cut off
+    at the bound (`Load.cut`), nothing is too much as long as the account is not overdrawn.
 
     Parameters
     ----------
@@ -50,8 +51,16 @@ class SmoothedLatency(Detector):
         self.set_point = as_share("detector 'latency'", "set_point", set_point)
         self._begun, self._events, self._used = False, 0.0, 0.0
 
+    @property
+    def allowed(self) -> float:  # type: ignore[override]
+        """Which share of the events may be above the bound; 0 where it is on the mean."""
+        return _ALLOWED.get(self.statistic, 0.0)
+
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
+        if load.cut and self.allowed:
+            owed = self._overdrawn(load)
+            return Reading(owed, why=f"too many events above the bound, {1 + owed:.3g} times those that may be")
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
         self._begun = self._begun or (load.shedding and latency <= limit)
@@ -62,6 +71,10 @@ class SmoothedLatency(Detector):
 
     def _owed(self, load: Load) -> float:
         """By what share the set point is lower, for what was used beyond what the bound allows."""
+        return min(max(_PAID_BACK * self._overdrawn(load), 0.0), _MOST_BACK)
+
+    def _overdrawn(self, load: Load) -> float:
+        """By what share more was used than the bound allows."""
         if self.statistic == "mean":
             used = load.events * load.recent / load.bound
         else:
@@ -69,8 +82,7 @@ class SmoothedLatency(Detector):
         kept = math.exp(-load.events / _FORGOTTEN)
         self._events = kept * self._events + load.events
         self._used = kept * self._used + used
-        owed = self._used / self._events - 1 if self._events > 0 else 0.0
-        return min(max(_PAID_BACK * owed, 0.0), _MOST_BACK)
+        return self._used / self._events - 1 if self._events > 0 else 0.0
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""

@@ -18,7 +18,7 @@ from bench.papers.figures import Figure
 from bench.papers.page import PAGE, page, section
 from bench.papers.runs import joined, report_of, run
 from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save, swept
-from bench.papers.strategies import COUNTING, learns, there
+from bench.papers.strategies import COUNTING, CUTTING, learns, there
 from fastcep.evaluate import Report, evaluate
 from fastcep.evaluate.oracle import Oracle
 from fastcep.evaluate.references import REFERENCES
@@ -37,7 +37,7 @@ def test_figures_are_well_formed(figure: Figure) -> None:
     assert len(parts) == len(figure.parts) and len({picture.name for picture in figure.pictures}) > 0
     parameters = inspect.signature(evaluate).parameters
     for part in figure.parts:
-        assert set(there(part.strategies)) <= {*SHEDDERS, COUNTING} and set(part.strategies) <= set(draw.LOOK)
+        assert set(there(part.strategies)) <= {*SHEDDERS, COUNTING, CUTTING} and set(part.strategies) <= set(draw.LOOK)
         assert not set(part.references) & set(part.strategies) and (part.strategies or part.references)
         assert part.history is not None or not any(map(learns, part.strategies))
         for label in part.points:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.papers.hybrid.words import Parts, asked, beaten, joined, missed, of, percent, times
 from bench.papers.stored import Stored
-from bench.papers.strategies import BASELINES, COUNTING, HYBRID, INPUT, STATE
+from bench.papers.strategies import BASELINES, COUNTING, CUTTING, HYBRID, INPUT, STATE
 
 __all__ = [
     "adapted", "best_everywhere", "bikes", "clusters", "costs", "lengths", "negated", "slices", "tasks_said",
@@ -34,8 +34,19 @@ def variance(parts: Parts) -> list[str]:
         ratios = {other: times(parts[name], HYBRID, other, "2", "speed") for other in BASELINES}
         told = joined(f"{value:.1f} times that of {other.upper()}" for other, value in ratios.items())
         what = f"At x = 2 with the table `{name}` the throughput of hybrid is {told}. The least of these"
-        said.append(asked(what, min(ratios.values()), least, "x"))
+        said.append(asked(what, min(ratios.values()), least, "x") + _limit(parts[name]))
     return [*said, *best_everywhere(parts)]
+
+
+def _limit(part: Stored) -> str:
+    """What a shedder that knows what is to come, and decides for nothing, reaches at x = 2."""
+    if "oracle" not in part.shedders:
+        return ""
+    least = min(times(part, "oracle", other, "2", "speed") for other in BASELINES)
+    return (
+        f" What the oracle reaches, which keeps only what leads to a match and whose decisions cost nothing, is "
+        f"{least:.1f} times."
+    )
 
 
 def lengths(parts: Parts) -> list[str]:
@@ -158,8 +169,12 @@ def _ratios(place: str, part: Stored, least: dict[str, float]) -> list[str]:
         return []
     if matches < _LEAST:
         return [f"{place}: there are {matches:,} matches, too few for ratios."]
-    own = f"{place}, at {percent(last)}: hybrid finds {of(part, HYBRID, last):.3f}"
-    ratios = {other: times(part, HYBRID, other, last) for other in least}
+    ours = [name for name in (HYBRID, CUTTING) if name in part.shedders]
+    best = max(ours, key=lambda name: of(part, name, last))
+    found = {name: of(part, name, last) for name in ours}
+    beside = "".join(f" ({name} {value:.3f})" for name, value in found.items() if name != best)
+    own = f"{place}, at {percent(last)}: {best} finds {found[best]:.3f}{beside}"
+    ratios = {other: times(part, best, other, last) for other in least}
     told = joined(
         f"{ratios[other]:.1f} times {other.upper()} (asked for: {wanted:g}, "
         f"{'reached' if ratios[other] >= wanted else 'NOT reached'})"

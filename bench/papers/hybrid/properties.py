@@ -18,13 +18,15 @@ WHO = (*BASELINES, HYBRID)
 BOUND = "50%"
 
 
-def swept(name: str, points: Mapping[str, Mapping[str, Any]], size: int = EVENTS) -> Part:
+def swept(
+    name: str, points: Mapping[str, Mapping[str, Any]], size: int = EVENTS, references: tuple[str, ...] = ()
+) -> Part:
     """Half of the 95th percentile, at several points; by ``measured`` more events, as decisions are rarer."""
     more = {"skip": 0.3} if name == "measured" else {}
     return Part(
         name, f'table `{name}`, `index="{TABLES[name]}"`', q1, stream, size * (2 if name == "measured" else 1), WHO,
         {"bounds": BOUND, "statistic": "p95", "cost_table": name, "index": TABLES[name], **more},
-        seeds=1, history=learned(stream), points=points,
+        references, seeds=1, history=learned(stream), points=points,
     )  # fmt: skip
 
 
@@ -43,7 +45,10 @@ FIG7 = Figure(
     "to the best results”; at x = 2 “the throughput is 120× higher than the baseline approaches”, for large x it "
     "“resembles the one of the baseline strategies”.",
     "Q1 over DS1 with C.V from 2 to x; models are fitted for each x.",
-    (swept("paper", _VALUES), swept("measured", {x: _VALUES[x] for x in ("2", "4", "6", "8", "10")})),
+    (
+        swept("paper", _VALUES, references=("oracle",)),
+        swept("measured", {x: _VALUES[x] for x in ("2", "4", "6", "8", "10")}, references=("oracle",)),
+    ),
     (
         two("paper", "x: C.V is 2 to x", "Recall and throughput over x, table paper", log=True),
         two("measured", "x: C.V is 2 to x", "Recall and throughput over x, table measured", log=True),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.papers.hybrid.words import Parts, asked, beaten, between, joined, missed, of, percent
 from bench.papers.stored import Stored
-from bench.papers.strategies import BASELINES, HYBRID, INPUT, STATE
+from bench.papers.strategies import BASELINES, CUTTING, HYBRID, INPUT, STATE
 
 __all__ = ["loud", "ratios", "under"]
 
@@ -27,7 +27,7 @@ def under(parts: Parts, statistic: str) -> list[str]:
         f"{_zero_loss(paper, statistic)} {_zero_loss(measured, statistic)}",
         *_wanted(paper, parts["lowest_paper"], statistic), *_wanted(measured, parts["lowest_measured"], statistic),
         f"{_ahead(paper)} {_speeds(paper)}",
-        *_turn(paper, _TURNS[statistic]), *beaten(paper), *beaten(measured),
+        *_cut(paper), *_cut(measured), *_turn(paper, _TURNS[statistic]), *beaten(paper), *beaten(measured),
         f"{missed(paper)} {missed(measured)}",
         f"The bound is on the {_NAMES[statistic]} over all events, in the paper over complete matches.",
     ]  # fmt: skip
@@ -106,6 +106,19 @@ def _wanted(part: Stored, lowest: Stored, statistic: str) -> list[str]:
         said += " " + asked("The least recall of hybrid at a bound of z + 3 % or more", min(above), 0.99)
     worst = asked("At its worst bound what it finds more than informed (below 0: less)", -max(behind), -0.02)
     return [f"{said} {worst} {asked('The least that it is ahead of the best baseline', min(ahead), 0.0)}"]
+
+
+def _cut(part: Stored) -> list[str]:
+    """What cutting events off finds beside hybrid and `informed`."""
+    if CUTTING not in part.shedders or HYBRID not in part.shedders:
+        return []
+    more = [of(part, CUTTING, target) - of(part, HYBRID, target) for target in part.targets]
+    also = [of(part, CUTTING, target) - of(part, "informed", target) for target in part.targets]
+    return [
+        f"With the table `{part.document['setting']['cost_table']}` hybrid that cuts events off (`hybrid-cut`) finds by "
+        f"{min(more):+.3f} to {max(more):+.3f} more than hybrid, and by {min(also):+.3f} to {max(also):+.3f} more than "
+        "informed."
+    ]
 
 
 def _turn(part: Stored, paper: str) -> list[str]:

@@ -25,6 +25,7 @@ from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.engine.overload.controlled import Controlled
 from fastcep.engine.overload.controller import Controller
 from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.cut import CutOff
 from fastcep.engine.overload.episodes import Episodes
 from fastcep.engine.overload.latency import LatencyMonitor
 from fastcep.engine.overload.pace import MOST_EVENTS, Pace
@@ -103,6 +104,7 @@ class Control:
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
         self._pace = Pace(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._began, self._counted = 0, (0, 0)
+        self._cut = CutOff(bound, detectors if shedder is not None and shedder.cuts else ())
 
     # ----------------------------------------------------------------- queries
 
@@ -140,6 +142,7 @@ class Control:
             prices = self._prices[:7].copy()
             prices[0] *= number == 0  # an event comes once, however many queries there are
             query.shedding.meter(self._costs if isinstance(self.clock, VirtualClock) else None, prices)
+        self._cut.use(self.queries)
 
     # ------------------------------------------------------------------ events
 
@@ -203,12 +206,14 @@ class Control:
         if self.shedder is not None:
             before = self.demand
             why, at_once = self._judge(place, waited)
-            dropped = self._dropped() if self.demand > 0 and not self.episodes.active else (0, 0)
+            had, cuts = self._cut.active, self._cut.look(self.queries)
+            sheds = self.demand > 0 or cuts
+            dropped = self._dropped() if sheds and not self.episodes.active else (0, 0)
             demand, looked_at, learned = self.demand, 0, 0
-            if demand > 0 or before > 0:
+            if works := sheds or before > 0 or had:
                 views = [self._view(query) for query in self.queries]
                 orders: Sequence[Orders] = [Orders() for _ in views]
-                if demand > 0:
+                if sheds:
                     learned = self._pace.learn(partial(self.shedder.learn, views))
                     orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
                 else:
@@ -216,15 +221,16 @@ class Control:
                 for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._past.append(demand)
-            self._note(demand > 0, why, dropped)
-            self._account(perf_counter_ns() - began, learned, looked_at, demand > 0 or before > 0)
+            self._note(sheds, why if demand > 0 else "single events would cost more than the bound", dropped)
+            self._account(perf_counter_ns() - began, learned, looked_at, works)
         self._decisions += 1
         self._plan_next(time)
 
     def _view(self, query: Controlled) -> View:
         by_window = query.events / self._pace.step
         return View(
-            query.plan, query.shedding, query.slices, by_window, query.events, query.given, self._pace.spare()
+            query.plan, query.shedding, query.slices, by_window, query.events, query.given, self._pace.spare(),
+            self._cut.share,
         )
 
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:
@@ -263,6 +269,7 @@ class Control:
             events=self._pace.since,
             shedding=self.demand > 0,
             over=self._over(),
+            cut=self._cut.on,
         )
         if self.memory is not None:
             load.memory, load.memory_limit = self._swept(*self.memory())
@@ -280,7 +287,7 @@ class Control:
             kept += query.weight * query.orders.kept
             left += query.weight * query.orders.left
         shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
-        self.episodes.found(self._matches(), *shares, self._by_window(), taken, self._missed())
+        self.episodes.found(self._matches(), *shares, self._by_window(), taken, self._missed(), self._cut.lost)
         if sheds or self.episodes.active:
             self.episodes.note(self.clock.now(), sheds, why, before, self._dropped)
 
@@ -353,6 +360,7 @@ class Control:
             "dropped_events": events,
             "dropped_in_windows": sum(query.shedding.totals[1] for query in self.queries),
             "dropped_partial_matches": partial_matches,
+            "passed_over": self._cut.passed_over(self.queries),
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
             "queries": {query.plan.query.name: query.metrics() for query in self.queries},
@@ -383,6 +391,7 @@ class Control:
             "pace": self._pace.state(),
             "decisions": self._decisions,
             "past": list(self._past),
+            "cut": self._cut.state(),
             "counted": list(self._counted),
             "queries": [query.state() for query in self.queries],
         }  # fmt: skip
@@ -409,3 +418,5 @@ class Control:
         self._decisions = state["decisions"]
         for query, own in zip(self.queries, state["queries"], strict=True):
             query.restore(own)
+        if "cut" in state:
+            self._cut.restore(state["cut"])

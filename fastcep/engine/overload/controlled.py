@@ -162,6 +162,7 @@ class Controlled:
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
         more: dict[str, Any] = {
             "counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given,
+            "cut": self.shedding.cut_state(),
         }  # fmt: skip
         if orders.counts:
             keys, counts, squares, lost, asked = found = self.shedding.flows()
@@ -173,6 +174,8 @@ class Controlled:
         """Go on from `state`."""
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["totals"])
+        if "cut" in state:  # which older snapshots lack
+            self.shedding.resume_cut(state["cut"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
         orders = Orders(**{name: state[name] for name in _NUMBERS})
         for name, table in tables.items():

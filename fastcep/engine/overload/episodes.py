@@ -51,10 +51,12 @@ class Episodes:
         self._orders: deque[tuple[float, float]] = deque(maxlen=_PAST)
         self._episode: tuple[float, float] = (0.0, 0.0)
 
-    def found(self, matches: int, kept: float, left: float, by_window: float, taken: int, missed: int) -> None:
+    def found(
+        self, matches: int, kept: float, left: float, by_window: float, taken: int, missed: int, lost: float = 0.0
+    ) -> None:
         """Take into account how many matches there are by now, what is kept from now on, and what was left just now.
 
-        A window has ``by_window`` decisions.
+        A window has ``by_window`` decisions. ``lost`` matches were cut off since the last time.
 
         Queries have ``taken`` so many events, and ``missed`` others, after they had given way for want of memory: there
         as many matches are expected as were in the others.
@@ -65,7 +67,7 @@ class Episodes:
         new = matches - self._matches
         self._matches = matches
         self._found += new
-        self._expected += new / max(self._chance(by_window), _RAREST)
+        self._expected += (new + lost) / max(self._chance(by_window), _RAREST)
         self._orders.append((kept, left))
 
     def _chance(self, by_window: float) -> float:

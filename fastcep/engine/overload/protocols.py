@@ -172,6 +172,8 @@ class View:
         How many events the query has been given.
     spare
         How many children may be counted per event, so that it takes little of the time.
+    lost
+        Which share of the matches is lost as events are cut off, by estimate.
     """
 
     def __init__(
@@ -183,11 +185,12 @@ class View:
         window: float = 0.0,
         taken: int = 0,
         spare: float = inf,
+        lost: float = 0.0,
     ) -> None:
         self.plan = plan
         self.slices = slices
         self.decisions = decisions
-        self.window, self.taken, self.spare = window, taken, spare
+        self.window, self.taken, self.spare, self.lost = window, taken, spare, lost
         self._shedding = shedding
 
     @cached_property
@@ -279,6 +282,8 @@ class Shedder(Protocol):
         Into how many slices of time it cuts windows, if that does not depend on the query.
     observes
         Whether a record of all partial matches is kept, see `fastcep.engine.overload.observe`; it must drop nothing.
+    cuts
+        Whether the work for single events is cut off at the bound, see `fastcep.engine.overload.cut`.
     """
 
     name: str
@@ -288,6 +293,7 @@ class Shedder(Protocol):
     often: bool = False
     slices: int = 1
     observes: bool = False
+    cuts: bool = False
 
     def check(self, query: ast.Query) -> None:
         """Refuse a query that it cannot shed for: `ModelError`. It takes every one."""
@@ -375,6 +381,8 @@ class Load:
         Whether anything is demanded now.
     over
         Which share of them took longer than the bound.
+    cut
+        Whether events are cut off at the bound, so that no more of them are above it than may.
     """
 
     bound: float
@@ -390,6 +398,7 @@ class Load:
     events: int = 0
     shedding: bool = False
     over: float = 0.0
+    cut: bool = False
 
 
 @dataclass(slots=True)
@@ -423,10 +432,13 @@ class Detector(Protocol):
         Its spelling.
     statistic
         Of the processing latency that it wants in `Load.smoothed`: ``mean``, ``p95`` or ``p99``.
+    allowed
+        Of a percentile, which share of the events may be above the bound; 0: it is on something else.
     """
 
     name: str
     statistic: str = "mean"
+    allowed: float = 0.0
 
     @abstractmethod
     def read(self, load: Load) -> Reading:

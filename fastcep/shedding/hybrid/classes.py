@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,9 +17,9 @@ from fastcep.engine.overload.protocols import Classes, Floats, Ints
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.cells import cells_in
 from fastcep.shedding.hybrid.clusters import Map, cluster
-from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, column, features_in, matrix, vectors
+from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, Parts, column, features_in, matrix, vectors
 from fastcep.shedding.hybrid.summary import Summary
-from fastcep.shedding.hybrid.telling import responses_of, tells
+from fastcep.shedding.hybrid.telling import Response, explained, responses_of, tells
 from fastcep.shedding.hybrid.trees import MOST_LEAVES, fit_tree, pruned
 from fastcep.shedding.hybrid.values import Fitted, Members, Raw, valued
 
@@ -26,6 +27,8 @@ __all__ = ["Fitted", "check_options", "choose_features", "fit_classes", "told_ap
 
 _CLUSTERS = 10
 _BINS = 32
+#: Where the levels of what members contribute begin.
+_PARTS = (0.0, 0.5, 0.9)
 
 
 def choose_features(members: pa.Table, candidates: Sequence[str] | None = None, seed: int = 0) -> tuple[str, ...]:
@@ -65,7 +68,9 @@ def fit_classes(
     """Make classes of members that are worth, and cost, about the same, told apart by their features.
 
     Members are clustered by contribution and consumption per slice; a tree of features tells the clusters apart; its
-    leaves are the classes, but those whose members differ by chance are one. No more than 100,000 members are fitted
+    leaves are the classes, but those whose members differ by chance are one. Where matches are rare, clusters are of
+    costs, and of a few members far from all others; so another tree tells apart how much members contribute, and
+    that is taken whose leaves explain more. No more than 100,000 members are fitted
     to, half of which have a contribution, if so many have: matches are rare. What classes are worth is taken from all.
 
     A value that history did not have may be worth anything. To keep what is worth nothing costs a little, to drop what
@@ -143,15 +148,35 @@ def told_apart(
     if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell
         labels = cluster(np.hstack([own, cost]), _CLUSTERS, seed)
     values, null = matrix(drawn, names)
-    depth, responses = int(labels.max()) + 1, responses_of(own, cost)
-    own_class: Literal["leaf", "cluster"] = "cluster" if per == "cluster" else "leaf"
-    tree = fit_tree(names, values, null, labels, depth=depth, per=own_class, leaves=leaves, seed=seed)
-    if per != "cluster" and tree.features:
-        tree = pruned(tree, *matrix(drawn, tree.features), responses)
+    responses = responses_of(own, cost)
+    grow = partial(fit_tree, names, values, null, depth=int(labels.max()) + 1, leaves=leaves, seed=seed)
+    if per == "cluster":
+        tree = grow(labels, per="cluster")
+    else:
+        trees = [_pruned(grow(of, per="leaf"), drawn, responses) for of in (labels, _levels(own))]
+        tree = max(trees, key=partial(_explained, drawn=drawn, responses=responses))
     # Members without a value are not in the tree; that there is none may tell more than which.
     also = (name for name, gone in zip(names, null.T, strict=True) if tells(gone.astype(np.int64), responses))
     tree = replace(tree, features=tuple(dict.fromkeys((*tree.features, *also))))
     return tree if tree.features else None
+
+
+def _levels(contribution: Parts) -> Ints:
+    """By how much members contribute: nothing, or in which part of those that do."""
+    whole = contribution.sum(axis=1, dtype=np.float64)
+    some = whole[whole > 0]
+    edges = np.unique(np.quantile(some, _PARTS)) if len(some) else some
+    return np.searchsorted(edges, whole, "right")
+
+
+def _pruned(tree: Tree, members: pa.Table, responses: Sequence[Response]) -> Tree:
+    return pruned(tree, *matrix(members, tree.features), responses) if tree.features else tree
+
+
+def _explained(tree: Tree, drawn: pa.Table, responses: Sequence[Response]) -> float:
+    if not tree.features:
+        return 0.0
+    return explained(tree.of(*matrix(drawn, tree.features)).astype(np.int64), responses)
 
 
 def _bins(values: Floats, null: Flags) -> Ints:

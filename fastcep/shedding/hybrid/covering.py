@@ -57,6 +57,10 @@ class Covering:
         self._weights = spent[tuple(self._cells.T)]
         self._knapsack = Knapsack(max(len(self._cells), 1), _STEPS)
 
+    def beside(self, loss: float) -> float:
+        """The demand that loses least where events are cut off: it is not known here."""
+        return 0.0
+
     def choose(self, demand: float) -> Chosen:
         """What is dropped to cover a share of the weights."""
         flow, shape = self._flow, self._shape

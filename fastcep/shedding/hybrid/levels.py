@@ -106,6 +106,13 @@ class Levels:
         reached[:, : flow.stride] = (np.bincount(child["target"], comes, begun.size) > 0).reshape(-1, flow.stride)
         return reached
 
+    def beside(self, loss: float) -> float:
+        """The demand that loses least, where events are cut off and lose a share of the matches if it is 0.
+
+        What is cut off is taken to be less by the share of the work that is saved.
+        """
+        return float(self.saved[np.argmin(1 - self.kept + loss * (1 - self.saved))])
+
     def choose(self, demand: float) -> Chosen:
         """What is dropped to save a share of the work."""
         last = len(self.saved) - 1

@@ -15,6 +15,7 @@ import pyarrow as pa
 from fastcep.engine.overload.protocols import Classes, Orders, Tree, View
 from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
+from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adapt import Adapted
 from fastcep.shedding.hybrid.covering import Covering
@@ -34,6 +35,9 @@ _MORE, _OPEN = 10.0, 0.1
 
 #: Children of at least this share of the events are counted.
 _LEAST = 1e-6
+
+#: Of the work at least this share is taken to be left, where what is cut off is extrapolated to all of it.
+_LEFT = 0.05
 
 #: A share of the matches that is as good as all.
 _ALL = 1 - 1e-6
@@ -79,6 +83,9 @@ class Hybrid(Baseline):
         Whether the model is kept up with the stream while load is shed.
     explore
         Which share of all that is dropped is let through nevertheless, for that.
+    cut
+        Whether the work for single events is cut off at a bound on a percentile of the processing latency, and classes
+        are dropped only where that does not hold it: see `fastcep.engine.overload.cut`. (Not in the paper.)
 
     Raises
     ------
@@ -101,10 +108,13 @@ class Hybrid(Baseline):
         selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
         explore: float = 0.01,
+        cut: bool = False,
     ) -> None:
         super().__init__(seed)
-        if not isinstance(adapt, bool):
-            raise ValidationError(f"shedder {self.name!r}: adapt={adapt!r}; expected True or False")
+        for option, value in (("adapt", adapt), ("cut", cut)):
+            if not isinstance(value, bool):
+                raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
+        self.cuts = cut
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         given = [model] if isinstance(model, Model | str | PathLike) else list(model)
@@ -130,6 +140,11 @@ class Hybrid(Baseline):
             known = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model of {known}, none of {query.name!r}; fit one for it")
         own.check(query)
+        if self.cuts and not is_monotonic(query):
+            raise ValidationError(
+                f"shedder {self.name!r}: cut=True is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; "
+                f"skip_till_any), which {query.name!r} is not: it would find matches that are none; leave it out"
+            )
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """How partial matches are told apart."""
@@ -162,6 +177,9 @@ class Hybrid(Baseline):
         name = view.plan.query.name
         course = self._courses.setdefault(name, Course(view.taken, view.taken))
         levels, alert = self._levels_of(name, view), self._learned[name].alert
+        if self.cuts:
+            without = view.lost / max(1 - levels.choose(course.demand).saved, _LEFT)
+            demand = max(demand, levels.beside(min(1.0, without)))
         stands = self._standing.get(name)
         if stands is not None and stands[:3] == (levels, demand, alert) and stands[3].drops is None:
             return stands[3]
@@ -233,7 +251,7 @@ class Hybrid(Baseline):
         """Its name and options, as JSON has them."""
         models = {item.query.name: item.hash for item in self._given}
         options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
-        return super().spec() | {"models": models, **options}
+        return super().spec() | {"models": models, **options, **({"cut": True} if self.cuts else {})}
 
     def state(self) -> dict[str, Any]:
         """What it has learned, and how much it saves of each query's work."""

@@ -10,7 +10,7 @@ from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import load, standardised
 from fastcep.shedding.hybrid.columns import Parts
 
-__all__ = ["Response", "responses_of", "tells"]
+__all__ = ["Response", "explained", "responses_of", "tells"]
 
 Response = tuple[Floats, Floats]  #: a number per member, and what the member weighs
 
@@ -65,6 +65,12 @@ def tells(bins: Ints, responses: Sequence[Response]) -> bool:
         if not rest or load("scipy.special").fdtrc(between, within, told / between / (rest / within)) < _CHANCE:
             return True
     return False
+
+
+def explained(bins: Ints, responses: Sequence[Response]) -> float:
+    """Which shares of the variance of the responses bins explain, added up."""
+    shares = [_variance(bins, response, weights) for response, weights in responses]
+    return sum(told / (told + rest) for told, rest in shares if told + rest > 0)
 
 
 def _lasts(bins: Ints, response: Floats, weights: Floats) -> bool:

@@ -65,7 +65,7 @@ def test_metrics_of_an_engine_that_sheds_nothing() -> None:
         "clock": "virtual", "cost_table": {"name": "paper", "hash": live.metrics()["shedding"]["cost_table"]["hash"]},
         "latency_bound": 50.0, "shedder": "rs", "model": {}, "detectors": ["latency", "queue"], "active": False,
         "why": "", "since": None, "episodes": 0, "estimated_recall": 1.0, "demand": 0.0, "decisions": 0,
-        "overhead": 0.0, "dropped_events": 0, "dropped_in_windows": 0, "dropped_partial_matches": 0,
+        "overhead": 0.0, "dropped_events": 0, "dropped_in_windows": 0, "dropped_partial_matches": 0, "passed_over": 0,
         "queries": {"q1": {
             "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {},
             "partial_matches": {

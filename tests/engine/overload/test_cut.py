@@ -1,0 +1,164 @@
+"""The work for single events, cut off at a bound on a percentile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import harness
+import numpy as np
+import pytest
+import store_strategies
+import strategies
+from chaos import Always, Chaos
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from moving import quiet
+from ordered import Quiet, controlled
+from policy_strategies import is_planned
+from shed_runs import SCHEMA, assert_within, found
+from strategies import Case
+
+import fastcep as fc
+from fastcep.engine.overload import pace
+from fastcep.engine.overload.cut import expected
+from fastcep.plan import INDEXES
+from fastcep.query.patterns import is_monotonic
+from fastcep.shedding import SmoothedLatency
+
+queries = st.one_of(strategies.cases(), store_strategies.cases())
+SEQUENCE = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID WITHIN 2ms"
+KLEENE = "PATTERN SEQ(A+ a[], B b) WHERE a[i].ID = b.ID WITHIN 400us"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _decide_often() -> Any:
+    """A decision after every two events or so; else the small streams would see none."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(pace, "_LEAST", 2)
+    yield
+    patch.undo()
+
+
+class OfPercentile(Always):
+    """Demands nothing, of a bound on the 95th percentile."""
+
+    allowed = 0.05
+
+
+class Cutting(Chaos):
+    """Cuts off, and orders anything beside."""
+
+    cuts = True
+
+
+class Only(Quiet):
+    """Cuts off, and orders nothing."""
+
+    cuts = True
+
+
+def engine(query: Any, shedder: Any, bound: float, amount: float = 0.0, **options: Any) -> fc.Engine:
+    own = {"clock": "virtual", "cost_table": "paper"} | options
+    return quiet(fc.Engine, query, latency_bound=bound, shedder=shedder, detector=OfPercentile(amount), **own)
+
+
+def costs(live: fc.Engine) -> list[float]:
+    """Where what each event costs is written from now on."""
+    told: list[float] = []
+    live.listen(lambda processing, _: told.extend(processing.tolist()))
+    return told
+
+
+def events(number: int, seed: int = 0, keys: int = 2) -> Any:
+    random = np.random.default_rng(seed)
+    return {
+        "type": random.choice(list("ABC"), number), "ID": random.integers(0, keys, number),
+        "V": random.integers(0, 3, number), "ts": np.arange(number) * 20,
+    }  # fmt: skip
+
+
+@given(queries, st.integers(1, 9), st.sampled_from(INDEXES), st.booleans())
+def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> None:
+    """What is found is true and in its order, and no more events than the share that may are dearer than the bound."""
+    assume(is_monotonic(case.query) and is_planned(case.query))
+    shedder = Cutting(bound, classes=True) if chaos else Only()
+    live = engine(case.query, shedder, bound, 0.5 if chaos else 0.0, index=index)
+    told = costs(live)
+    rows = []
+    for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
+        rows += harness.table_rows(case.query, live.process(data).to_arrow())
+    rows += harness.table_rows(case.query, live.flush().to_arrow())
+    truth = harness.rows(case.query, None, case.events)
+    event("all" if len(rows) == len(truth) else "fewer")
+    if not any(live._queries.control.queries[0].plan.sets):
+        rest = iter([repr(row) for row in truth])
+        assert all(repr(row) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
+    if not chaos:
+        assert (np.array(told) > bound).sum() <= 0.045 * len(told) + 1e-9
+
+
+@given(queries, st.integers(1, 9), st.integers(0, 9))
+def test_batches_and_snapshots(case: Case, bound: int, cut: int) -> None:
+    """The same is cut off, however the stream comes in batches, and if the engine is restored in between."""
+    assume(is_monotonic(case.query) and is_planned(case.query))
+    whole, live = (engine(case.query, Cutting(3, classes=True), bound, 0.5) for _ in range(2))
+    at_once, in_parts = [], []
+    for data in harness.batches(case.query.schema, case.events, [max(1, len(case.events))]):
+        at_once += whole.process(data).to_arrow().to_pylist()
+    for number, data in enumerate(harness.batches(case.query.schema, case.events, case.batch_sizes)):
+        if number == cut:
+            live = fc.Engine.restore(live.snapshot(), shedder=Cutting(3, classes=True), detector=OfPercentile(0.5))
+        in_parts += live.process(data).to_arrow().to_pylist()
+    assert repr(in_parts) == repr(at_once), repr(case)
+    own, theirs = whole.metrics()["shedding"], live.metrics()["shedding"]
+    for name in ("decisions", "passed_over", "dropped_events", "processing_latency", "estimated_recall"):
+        assert own[name] == theirs[name], name
+
+
+@pytest.mark.parametrize("text", [SEQUENCE, KLEENE])
+def test_what_is_cut_off(text: str) -> None:
+    """A bound that costs half of the matches: as many are told to be lost, an episode says why, and costs hold."""
+    query = fc.parse(text, SCHEMA, name="q")
+    stream = events(20_000)
+    truth = found(fc.Engine(query).process(stream))
+    live = engine(query, Only(), 12)
+    told = costs(live)
+    got = found(live.process(stream))
+    assert_within(got, truth)
+    shed = live.metrics()["shedding"]
+    assert 0.1 < len(got) / len(truth) < 0.9
+    assert shed["estimated_recall"] == pytest.approx(len(got) / len(truth), abs=0.1 if text == SEQUENCE else 0.2)
+    assert shed["passed_over"] > 1000 and shed["episodes"] == 1 and "would cost more" in shed["why"]
+    over = (np.array(told) > 12).mean()
+    assert 0.03 < over <= 0.045  # what may run on does
+
+
+def test_completing_comes_first() -> None:
+    """An event that may be the last one, or one of many, completes matches with all that it may cost."""
+    query = fc.parse("PATTERN SEQ(A+ a[], A b) WHERE a[i].ID = b.ID WITHIN 2ms", SCHEMA, name="q")
+    live = engine(query, Only(), 2)
+    stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
+    assert found(live.process(stream)) == [(None, (0,), 1), (None, (0,), 2), (None, (1,), 2)]
+    plan, tried = controlled(live).plan, controlled(live).shedding.tried
+    made = {(edge.source < 0, edge.member): own.tolist() for edge, own in zip(plan.edges, tried, strict=True)}
+    assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
+
+
+def test_expected() -> None:
+    """A tenth of the looks that make children, and a half of those that complete, were cut off."""
+    live = engine(fc.parse(SEQUENCE, SCHEMA, name="q"), Only(), 1e6)
+    plan = controlled(live).plan
+    tried = np.zeros((len(plan.edges), 3))
+    for number, edge in enumerate(plan.edges):
+        tried[number] = (100, 100, 0) if edge.source < 0 else (
+            (50, 20, 50) if plan.states[edge.target].accepting else (90, 90, 10)
+        )  # fmt: skip
+    got, there = expected(plan, tried)
+    assert got == 20
+    assert there == pytest.approx(20 * 2 / 0.9)
+
+
+def test_needs_a_percentile() -> None:
+    with pytest.raises(fc.ValidationError, match=r"cut=True is for a bound on a percentile; give detector="):
+        quiet(fc.Engine, fc.parse(SEQUENCE, SCHEMA, name="q"), latency_bound="1ms", shedder=Only())
+    assert SmoothedLatency("p99").allowed == 0.01 and SmoothedLatency().allowed == 0
