@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = [figure for figure in figures if not options.figures or figure.name in options.figures]
     more = {"events": options.events, "seeds": options.seeds, "reports": options.reports}
     if options.jobs > 1:
+        one = import_module("bench.papers.__main__")._one  # other processes cannot find that of the module that is run
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            list(pool.map(partial(_one, **more), [(figure.paper, figure.name) for figure in wanted]))
+            list(pool.map(partial(one, **more), [(figure.paper, figure.name) for figure in wanted]))
     else:
         for figure in wanted:
             _one((figure.paper, figure.name), **more)

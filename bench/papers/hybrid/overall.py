@@ -44,7 +44,7 @@ def four(part: str, statistic: str) -> Picture:
     bound = f"bound, % of the {SHORT[statistic]} without shedding"
     sheds = {
         "shed_event_ratio": (*INPUT, "hybrid", "hyi", *REFERENCES),
-        "shed_match_ratio": (*STATE, "hybrid", "hys", CUTTING, *REFERENCES),
+        "shed_match_ratio": (*STATE, "hybrid", "hys", *((CUTTING,) if statistic != "mean" else ()), *REFERENCES),
     }
     panels = tuple(
         Panel(part, "target", key, bound, label, sheds.get(key, ()), falling=True, log=key == "speed")

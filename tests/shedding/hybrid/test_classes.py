@@ -67,6 +67,23 @@ def test_rare_matches_are_enough() -> None:
     assert worth(fitted)[0] == 0.0 and not table_of(fitted).table[11 - 2 :].any()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_costs_of_a_few_do_not_hide_matches(seed: int) -> None:
+    """K-means has clusters of costs, and of a few members far from all others; matches are of few, by one feature."""
+    random = np.random.default_rng(seed)
+    place, other = random.integers(0, 70, 20_000), random.integers(0, 300, 20_000)
+    matches = random.poisson(np.where(place < 4, 0.6, 0.0))[:, None]
+    cost = random.pareto(1.5, (20_000, 3)) + matches
+    fitted = fit_classes(table(np.repeat(matches, 3, 1), cost, place=place, other=other), clusters=15, seed=seed)
+    assert fitted.classes is not None
+    found = fitted.classes.of(
+        np.column_stack([{"place": place, "other": other}[name] for name in fitted.classes.features]).astype(float),
+        np.zeros((20_000, len(fitted.classes.features)), bool),
+    )  # fmt: skip
+    mean = np.array([matches[found == own].mean() if (found == own).any() else 0.0 for own in range(fitted.classes.count)])
+    assert (mean[found] > 0.3)[place < 4].mean() > 0.95 and (mean[found] < 0.1)[place >= 4].mean() > 0.95
+
+
 def test_a_single_match_of_a_rare_key_is_chance() -> None:
     random = np.random.default_rng(5)
     key = np.where(random.random(50_000) < 1e-4, 1 + np.arange(50_000) % 20, 0)
