@@ -13,7 +13,9 @@ from fastcep.evaluate import Fits
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 
-__all__ = ["BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there"]
+__all__ = [
+    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there",
+]  # fmt: skip
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
 BASELINES = (*INPUT, *STATE)

@@ -100,8 +100,9 @@ FIG15 = Figure(
     "ship with the package), to three stations that are popular there. User types are event types in `bike_chains` and "
     "Citi Bike. Models are fitted on the first half of the trips, and all is judged on the second; of `bike_chains` on "
     'another stream. Table `paper`, a microsecond per operation, `index="key"`, 3 slices, 15 clusters; partial matches '
-    "are told apart by where their last trip ended, too. `hybrid-cut` is hybrid with `cut=True`. *Rates*: trips of the Bay Area to any station arrive evenly "
-    "at 120, 150 and 200 % of what is possible, and each is to be done within 3.92 ms, its time in the queue included.",
+    "are told apart by where their last trip ended, too. `hybrid-cut` is hybrid with `cut=True`. "
+    "*Rates*: trips of the Bay Area to any station arrive evenly at 120, 150 and 200 % of what is possible, and each "
+    "is to be done within 3.92 ms, its time in the queue included.",
     (_CHAINS, *_TRIPS, _RATES),
     (
         Picture("chains", "Recall and throughput over the bound, bike_chains", over_bounds("chains")),

@@ -115,7 +115,7 @@ def _cut(part: Stored) -> list[str]:
     more = [of(part, CUTTING, target) - of(part, HYBRID, target) for target in part.targets]
     also = [of(part, CUTTING, target) - of(part, "informed", target) for target in part.targets]
     return [
-        f"With the table `{part.document['setting']['cost_table']}` hybrid that cuts events off (`hybrid-cut`) finds by "
+        f"With the table `{part.document['setting']['cost_table']}` `hybrid-cut`, which cuts events off, finds by "
         f"{min(more):+.3f} to {max(more):+.3f} more than hybrid, and by {min(also):+.3f} to {max(also):+.3f} more than "
         "informed."
     ]

@@ -141,9 +141,9 @@ def expected(plan: Plan, tried: Floats) -> tuple[float, float]:
     born = np.bincount(target, made, len(accepting))
     inner, by = source >= 0, np.zeros(len(source))
     by[inner] = np.where(loop, made, whole)[inner] / np.maximum(born[source[inner]], 1e-9)
-    worth = np.zeros(len(accepting))
+    worth: Floats = np.zeros(len(accepting))
     for _ in range(_DEEP):
-        worth = np.bincount(source[inner], (by * (accepting + worth)[target])[inner], len(accepting))
+        worth = np.bincount(source[inner], (by * (accepting + worth)[target])[inner], len(accepting)).astype(np.float64)
     began, lost = np.where(inner, 0.0, whole), np.where(loop, whole - made, 0.0)
     there, found = float(((began + lost) * (accepting + worth)[target]).sum()), _matches(plan, tried)
     return found, min(max(found, there), found / _RAREST)

@@ -13,11 +13,20 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints
+from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.cells import cells_in
 from fastcep.shedding.hybrid.clusters import Map, cluster
-from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, Parts, column, features_in, matrix, vectors
+from fastcep.shedding.hybrid.columns import (
+    CONSUMPTION,
+    CONTRIBUTION,
+    Flags,
+    Parts,
+    column,
+    features_in,
+    matrix,
+    vectors,
+)
 from fastcep.shedding.hybrid.summary import Summary
 from fastcep.shedding.hybrid.telling import Response, explained, responses_of, tells
 from fastcep.shedding.hybrid.trees import MOST_LEAVES, fit_tree, pruned
@@ -166,7 +175,7 @@ def _levels(contribution: Parts) -> Ints:
     whole = contribution.sum(axis=1, dtype=np.float64)
     some = whole[whole > 0]
     edges = np.unique(np.quantile(some, _PARTS)) if len(some) else some
-    return np.searchsorted(edges, whole, "right")
+    return np.asarray(np.searchsorted(edges, whole, "right"), np.int64)
 
 
 def _pruned(tree: Tree, members: pa.Table, responses: Sequence[Response]) -> Tree:

@@ -140,9 +140,9 @@ def pruned(tree: Tree, values: Floats, null: Flags, responses: Sequence[Response
             rows[node] = np.flatnonzero(sound & (found == tree.value[node]))
             continue
         left, right = rows[int(tree.left[node])], rows[int(tree.right[node])]
-        rows[node] = both = np.concatenate([left, right])
+        rows[node] = both = np.sort(np.concatenate([left, right]))  # in the order of the stream, see `tells`
         if leaf[tree.left[node]] and leaf[tree.right[node]]:
-            side = np.repeat([0, 1], [len(left), len(right)])
+            side = np.isin(both, right, assume_unique=True).astype(np.int64)
             leaf[node] = not tells(side, [(response[both], weights[both]) for response, weights in responses])
     return _cut(tree, leaf)
 
