@@ -173,6 +173,7 @@ def _of_shedding(shedding: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("estimated_recall", "Share of the matches that is thought to be found.", shedding["estimated_recall"])
     told = "Times that an event was kept from one window."
     yield _counter("dropped_in_windows", told, shedding["dropped_in_windows"])
+    yield _counter("passed_over", "Looks at partial matches that were cut off.", shedding["passed_over"])
     if shedding["latency_bound"] is not None:
         yield _gauge("latency_bound_seconds", "Latency that events may have.", shedding["latency_bound"] / 1e9)
     yield _latencies({kind: shedding[f"{kind}_latency"] for kind in ("processing", "event")})

@@ -28,7 +28,7 @@ class SmoothedLatency(Detector):
     and what was used are added up, and what was used too much is paid back by a lower set point: of the mean the
     latencies themselves, of a percentile the events above the bound. The account begins when the latency is at its set
     point for the first time: what it took to get there is not paid back. (Not in the paper.) Where events are cut off
-    at the bound (`Load.cut`), nothing is too much as long as the account is not overdrawn.
+    at the bound (`Load.cut`), it is too much if more are above it lately than may be and the account is overdrawn.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class SmoothedLatency(Detector):
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
         if load.cut and self.allowed:
-            owed = self._overdrawn(load)
-            return Reading(owed, why=f"too many events above the bound, {1 + owed:.3g} times those that may be")
+            lately, owed = load.over / self.allowed - 1, self._overdrawn(load)
+            return Reading(min(lately, owed), why=f"{load.over:.2%} of the events above the bound")
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
         self._begun = self._begun or (load.shedding and latency <= limit)

@@ -73,6 +73,7 @@ def test_an_engine_that_sheds_tells_all() -> None:
         ("fastcep_shedding_seconds_total",): shedding["overhead"] / 1e9,
         ("fastcep_estimated_recall",): shedding["estimated_recall"],
         ("fastcep_dropped_in_windows_total",): shedding["dropped_in_windows"],
+        ("fastcep_passed_over_total",): shedding["passed_over"],
         ("fastcep_latency_bound_seconds",): 40e-9,
     }
     for name in ("q1", "q2"):

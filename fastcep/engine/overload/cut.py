@@ -68,12 +68,13 @@ class CutOff:
         self._lately: list[Floats] = []
 
     def use(self, queries: Sequence[Controlled]) -> None:
-        """Cut off the events of these queries, each of which may take as large a part of the bound."""
+        """Cut off the events of these queries; of the bound, and of the events that run on, each has as large a part."""
         if self.on:
             for query in queries:
-                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._share)
+                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._share / len(queries))
             self._before = [query.shedding.tried.astype(np.float64) for query in queries]
             self._lately = [np.zeros_like(tried) for tried in self._before]
+            self._passed_over = self.passed_over(queries)
 
     @property
     def active(self) -> bool:

@@ -144,6 +144,23 @@ def test_completing_comes_first() -> None:
     assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 
+def test_several_queries() -> None:
+    """Each has its part of the bound; one that is added is cut off, too, and one that goes takes its counters along."""
+    one, other = (fc.parse(SEQUENCE, SCHEMA, name=name) for name in ("one", "other"))
+    live = engine([one], Only(), 12)
+    live.process(events(4_000))
+    live.add(other)
+    told = costs(live)
+    rest = {name: values[4_000:] for name, values in events(20_000).items()}
+    live.process({name: values[:8_000] for name, values in rest.items()})
+    assert 0 < (np.array(told) > 12).mean() <= 0.045
+    before = live.metrics()["shedding"]["passed_over"]
+    live.remove("one")
+    assert 0 < live.metrics()["shedding"]["passed_over"] < before
+    live.process({name: values[8_000:] for name, values in rest.items()})
+    assert live.metrics()["shedding"]["active"]
+
+
 def test_expected() -> None:
     """A tenth of the looks that make children, and a half of those that complete, were cut off."""
     live = engine(fc.parse(SEQUENCE, SCHEMA, name="q"), Only(), 1e6)
