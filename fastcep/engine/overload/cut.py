@@ -68,7 +68,7 @@ class CutOff:
         self._lately: list[Floats] = []
 
     def use(self, queries: Sequence[Controlled]) -> None:
-        """Cut off the events of these queries; of the bound, and of the events that run on, each has as large a part."""
+        """Cut off the events of these queries: each has as large a part of the bound, and of the events that run on."""
         if self.on:
             for query in queries:
                 query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._share / len(queries))

@@ -153,7 +153,7 @@ def test_several_queries() -> None:
     told = costs(live)
     rest = {name: values[4_000:] for name, values in events(20_000).items()}
     live.process({name: values[:8_000] for name, values in rest.items()})
-    assert 0 < (np.array(told) > 12).mean() <= 0.045
+    assert 0 < (np.array(told) > 12).mean() <= 0.053  # with what was not used before
     before = live.metrics()["shedding"]["passed_over"]
     live.remove("one")
     assert 0 < live.metrics()["shedding"]["passed_over"] < before
