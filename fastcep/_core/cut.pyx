@@ -13,7 +13,7 @@ at least as many matches as those that were cut off do on the mean, or if half o
 
 Invariant: what an event costs is at most the limit, unless it is let run on. A partial match that is passed over is as a
 child whose birth was refused, or a match that was not found: where a query is monotonic nothing appears that would not have
-been there.
+been there. Which rows of a bucket are alive is read of all of them where some are passed over; no price is set on that.
 """
 from libc.stdint cimport int64_t
 
@@ -30,7 +30,7 @@ cdef enum:
 cdef void cut_event(Core* core) noexcept nogil:
     """An event comes that some variable may bind; all since the last such one add to the credit."""
     cdef Cut* cut = &core.shed.cut
-    cdef int64_t full = <int64_t>CREDITS << 32, events = core.event_position - cut.last
+    cdef int64_t full = <int64_t>CREDITS << 32, events = max(<int64_t>0, core.event_position - cut.last)
     cut.runs_on = False
     cut.last = core.event_position
     cut.credit = full if cut.share > 0 and events > full // cut.share else min(cut.credit + cut.share * events, full)
