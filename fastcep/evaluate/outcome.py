@@ -33,6 +33,8 @@ class Outcome:
     shed_events, shed_matches
         How many events, and partial matches born or to be born, were dropped; with these, how many times an event was
         cut off before a partial match.
+    withheld
+        How many times an event was not tried for a variable, dropped or not.
     bindable, births
         Of how many events (that some variable could bind), and births of partial matches. 0 events: no share is told.
     estimated_recall
@@ -58,6 +60,7 @@ class Outcome:
     shed_matches: int
     bindable: int
     births: int
+    withheld: int = 0
     estimated_recall: float | None = None
     demanded: bool = True
     line: tuple[list[int], list[float]] = ([], [])
@@ -66,7 +69,7 @@ class Outcome:
     @property
     def fired(self) -> bool:
         """Whether anything was shed."""
-        return self.shed_events + self.shed_matches > 0
+        return self.shed_events + self.shed_matches + self.withheld > 0
 
     def latency(self, statistic: str) -> float:
         """A statistic of the latencies."""
@@ -93,6 +96,7 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
         shed_matches=told["dropped_partial_matches"] + told["passed_over"],
         bindable=0 if in_windows else sum(sum(counts.values()) for counts in trial.bindable.values()),
         births=_births(by_query) + told["passed_over"],
+        withheld=sum(sum(counts) for own in told["queries"].values() for counts in own["withheld"].values()),
         estimated_recall=told["estimated_recall"],
         demanded=told["episodes"] > 0,
         line=over_time(latencies, setting.statistic if target.rate is None else "max"),
