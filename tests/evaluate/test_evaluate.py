@@ -16,6 +16,7 @@ import fastcep as fc
 from fastcep.engine.overload.protocols import Orders
 from fastcep.evaluate import references, rows
 from fastcep.evaluate.document import is_monotonic
+from fastcep.evaluate.outcome import Outcome
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
 SKIPPED = EVENTS // 50
@@ -338,3 +339,9 @@ def test_which_queries_are_monotonic(text: str, monotonic: bool) -> None:
     assert is_monotonic(query(f"PATTERN {text}")) is monotonic
 
 
+
+
+def test_events_that_are_kept_from_one_variable_are_shed() -> None:
+    """They are not dropped as long as another one tries them."""
+    numbers = (1, 1, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 1, 1)
+    assert not Outcome(*numbers).fired and Outcome(*numbers, withheld=1).fired
