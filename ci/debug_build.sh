@@ -19,7 +19,7 @@ export PYTHONPATH=$work
 tests=()
 for path in tests/_core tests/test_engine_properties.py tests/engine/test_memory*.py \
     tests/shedding/test_shedding_properties.py tests/engine/overload/test_shed_operators.py \
-    tests/engine/overload/test_observe.py tests/engine/overload/test_event_classes.py tests/evaluate/test_hindsight.py; do
+    tests/engine/overload/test_observe.py tests/engine/overload/test_event_classes.py tests/engine/overload/test_cut.py tests/evaluate/test_hindsight.py; do
     [ ! -e "$path" ] || tests+=("$path")
 done
 [ ${#tests[@]} -gt 0 ] || { echo "debug build: the engine's tests are gone" >&2; exit 1; }
