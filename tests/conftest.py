@@ -85,3 +85,13 @@ def pytest_report_header(config: pytest.Config) -> str:
     seed = config.getoption("--hypothesis-seed", default=None)
     shown = "fixed (derandomized; --hypothesis-seed=N for others)" if seed is None else seed
     return f"fastcep: hypothesis seed {shown}, {EXAMPLES} examples (FASTCEP_EXAMPLES)"
+
+
+@pytest.fixture(scope="module")
+def decide_often() -> Iterator[None]:
+    """A decision after every two events or so; else the small streams would see none."""
+    from fastcep.engine.overload import pace
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pace, "_LEAST", 2)
+        yield

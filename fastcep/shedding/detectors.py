@@ -49,12 +49,8 @@ class SmoothedLatency(Detector):
     def __init__(self, statistic: str = "mean", set_point: float = 0.985) -> None:
         self.statistic = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
         self.set_point = as_share("detector 'latency'", "set_point", set_point)
+        self.allowed = _ALLOWED.get(statistic, 0.0)
         self._begun, self._events, self._used = False, 0.0, 0.0
-
-    @property
-    def allowed(self) -> float:  # type: ignore[override]
-        """Which share of the events may be above the bound; 0 where it is on the mean."""
-        return _ALLOWED.get(self.statistic, 0.0)
 
     def read(self, load: Load) -> Reading:
         """Judge what is measured."""
@@ -78,7 +74,7 @@ class SmoothedLatency(Detector):
         if self.statistic == "mean":
             used = load.events * load.recent / load.bound
         else:
-            used = load.events * load.over / (_AIMED * _ALLOWED[self.statistic])
+            used = load.events * load.over / (_AIMED * self.allowed)
         kept = math.exp(-load.events / _FORGOTTEN)
         self._events = kept * self._events + load.events
         self._used = kept * self._used + used

@@ -14,7 +14,7 @@ from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.registry import find, function, functions
 
-__all__ = ["NO_FUNCTIONS", "Shipped", "all_shipped", "by_value", "shipped"]
+__all__ = ["NO_FUNCTIONS", "Shipped", "all_shipped", "by_value", "pickled", "shipped"]
 
 #: The code of those that this process has by now, by name.
 _there: dict[str, bytes] = {}
@@ -67,19 +67,30 @@ def _shipped(names: Iterable[str]) -> Shipped:
 
 
 def _code(name: str) -> bytes:
-    from pyspark import cloudpickle
-
-    python, pickles = functions()[name].python, cast("Any", cloudpickle)
-    try:
-        with by_value([python]):
-            code: bytes = pickles.dumps(python)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValidationError(
-            f"function {name!r} cannot be sent to other machines ({error}); let it hold nothing of this process, such "
-            "as open files and locks"
-        ) from None
+    python = functions()[name].python
+    with by_value([python]):
+        code = pickled(python, f"function {name!r}", "let it")
     _there[name] = code
     return code
+
+
+def pickled(thing: Any, what: str, let: str, other: str = "") -> bytes:
+    """By value what is of the program itself, which other machines do not have; the other arguments are for errors.
+
+    Raises
+    ------
+    ValidationError
+        If it cannot be pickled.
+    """
+    from pyspark import cloudpickle
+
+    try:
+        return cast("bytes", cast("Any", cloudpickle).dumps(thing))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValidationError(
+            f"{what} cannot be sent to other machines ({error}); {let} hold nothing of this process, such as open "
+            f"files and locks{other}"
+        ) from None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from fastcep.errors import ValidationError
 from fastcep.query.registry import functions
-from fastcep.spark.functions import all_shipped, by_value
+from fastcep.spark.functions import all_shipped, by_value, pickled
 from fastcep.spark.survey import stage
 
 __all__ = ["SparkRunner"]
@@ -86,18 +86,7 @@ class SparkRunner:
 
 
 def _pickled(thing: Any) -> bytes:
-    """By value what is of the program itself, which other machines do not have."""
-    from pyspark import cloudpickle
-
-    pickles: Any = cloudpickle
-    try:
-        out: bytes = pickles.dumps(thing)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValidationError(
-            f"runner: what is to be done cannot be sent to other machines ({error}); let functions and shedders hold "
-            "nothing of this process, such as open files and locks, or leave the runner out"
-        ) from None
-    return out
+    return pickled(thing, "runner: what is to be done", "let functions and shedders", ", or leave the runner out")
 
 
 def _carried_out(digest: bytes, whole: bytes, item: bytes) -> bytes:

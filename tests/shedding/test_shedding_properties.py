@@ -18,7 +18,6 @@ from policy_strategies import is_planned, policy_cases
 from strategies import Case
 
 import fastcep as fc
-from fastcep.engine.overload import pace
 from fastcep.plan import INDEXES, make_plan
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
@@ -26,13 +25,7 @@ from fastcep.query.patterns import leaves_of
 queries = st.one_of(strategies.cases(), store_strategies.cases(), policy_cases())
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _decide_often() -> Any:
-    """A decision after every two events or so; else the small streams would see none."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(pace, "_LEAST", 2)
-    yield
-    patch.undo()
+pytestmark = pytest.mark.usefixtures("decide_often")
 
 
 def is_monotonic(query: ast.Query) -> bool:

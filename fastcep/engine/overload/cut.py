@@ -62,8 +62,8 @@ class CutOff:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self.on = bound is not None and bool(shares)
         self.lost, self.share = 0.0, 0.0
-        self._bound, self._share = bound or 0.0, _RUN_ON * min(shares, default=0.0)
-        self._quiet, self._passed_over = _QUIET, 0
+        self._bound, self._run_on = bound or 0.0, _RUN_ON * min(shares, default=0.0)
+        self._quiet = _QUIET
         self._before: list[Floats] = []
         self._lately: list[Floats] = []
 
@@ -71,10 +71,9 @@ class CutOff:
         """Cut off the events of these queries: each has as large a part of the bound, and of the events that run on."""
         if self.on:
             for query in queries:
-                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._share / len(queries))
+                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._run_on / len(queries))
             self._before = [query.shedding.tried.astype(np.float64) for query in queries]
             self._lately = [np.zeros_like(tried) for tried in self._before]
-            self._passed_over = self.passed_over(queries)
 
     @property
     def active(self) -> bool:
@@ -85,19 +84,18 @@ class CutOff:
         """Take into account what was cut off by now; returns `active`."""
         if not self.on:
             return False
-        found, all_, self.lost = 0.0, 0.0, 0.0
+        found, all_, self.lost, self._quiet = 0.0, 0.0, 0.0, min(self._quiet + 1, _QUIET)
         for number, query in enumerate(queries):
             tried = query.shedding.tried.astype(np.float64)
             new, self._before[number] = tried - self._before[number], tried
             self._lately[number] = _KEPT * self._lately[number] + new
+            if new[:, 2].any():
+                self._quiet = 0
             if not self._lately[number][:, 2].any():
                 continue
             own, there = expected(query.plan, self._lately[number])
             self.lost += float(_matches(query.plan, new)) * (there / own - 1) if own > 0 else 0.0
             found, all_ = found + own, all_ + there
-        passed_over = self.passed_over(queries)
-        self._quiet = 0 if passed_over > self._passed_over else min(self._quiet + 1, _QUIET)
-        self._passed_over = passed_over
         self.share = 1 - found / all_ if all_ > 0 else float(self._quiet == 0)
         return self.active
 
@@ -108,13 +106,13 @@ class CutOff:
     def state(self) -> dict[str, Any]:
         """What a snapshot has of it, as JSON has it."""
         return {
-            "quiet": self._quiet, "passed_over": self._passed_over, "share": self.share,
+            "quiet": self._quiet, "share": self.share,
             "before": [tried.tolist() for tried in self._before], "lately": [own.tolist() for own in self._lately],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        self._quiet, self._passed_over, self.share = state["quiet"], state["passed_over"], state["share"]
+        self._quiet, self.share = state["quiet"], state["share"]
         self._before, self._lately = (
             [np.array(own, np.float64).reshape(-1, 3) for own in state[name]] for name in ("before", "lately")
         )

@@ -19,7 +19,6 @@ from shed_runs import SCHEMA, assert_within, found
 from strategies import Case
 
 import fastcep as fc
-from fastcep.engine.overload import pace
 from fastcep.engine.overload.cut import expected
 from fastcep.plan import INDEXES
 from fastcep.query.patterns import is_monotonic
@@ -30,13 +29,7 @@ SEQUENCE = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID WITHIN 
 KLEENE = "PATTERN SEQ(A+ a[], B b) WHERE a[i].ID = b.ID WITHIN 400us"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _decide_often() -> Any:
-    """A decision after every two events or so; else the small streams would see none."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(pace, "_LEAST", 2)
-    yield
-    patch.undo()
+pytestmark = pytest.mark.usefixtures("decide_often")
 
 
 class OfPercentile(Always):
