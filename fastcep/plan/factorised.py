@@ -139,6 +139,9 @@ class _Factoriser:
         self.bound: list[tuple[int, int]] = []
 
     def plan(self) -> Factorised | str:
+        reason = self._same(self.query.partition)
+        if reason:
+            return reason
         for conjunct in ast.conjuncts(self.query.where):
             reason = self._same(conjunct.names) if isinstance(conjunct, ast.SameAttributes) else self._take(conjunct)
             if reason:

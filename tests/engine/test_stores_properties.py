@@ -83,6 +83,20 @@ def test_no_equality_is_lost(conditions: str, line: str) -> None:
         assert len(fc.Engine(query, store=store).process(harness.batch(SCHEMA, harness.stream(SCHEMA, line)))) == 0
 
 
+@pytest.mark.parametrize("partition", ["x", "s", "x, s"])
+def test_partition(partition: str) -> None:
+    """Matches bind events of one partition; events with a null or NaN in the key are in none."""
+    where = "a.k = b.k AND b.k = c.k" if partition != "x, s" else "a.k = c.k"
+    query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE {where} WITHIN 99ns PARTITION BY {partition}", SCHEMA, name="q")
+    values = [f"x={x},s={s}" for x in ("1.0", "2.0", "-0.0", "0.0", "nan", "null") for s in ("'p'", "'q'", "null")]
+    words = (f"{kind}(k=1,{value})" for kind in "ABC" for value in values)
+    events = harness.stream(SCHEMA, " ".join(words))
+    engine = quiet(fc.Engine, query, store="factorised")
+    found = harness.table_rows(query, engine.process(harness.batch(SCHEMA, events)).to_arrow())
+    harness.assert_same(query, events, found, "factorised")
+    assert found
+
+
 @pytest.mark.parametrize("many", [1, 300])
 def test_sums_at_the_end_of_int64(many: int) -> None:
     """-INT64_MIN is none, but less something it is; with as many events as are compared, and as are hashed."""
