@@ -23,7 +23,7 @@ from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.timeouts import timed_out_table
+from fastcep.engine.timeouts import take_timed_out
 from fastcep.engine.times import duration_text, nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
@@ -381,8 +381,13 @@ class Engine(Moving):
             late = self._reorder.take_late() if self._reorder is not None else None
             return events_to_arrow(late if late is not None else empty_events(self._schema), self._strings)
 
-    def timed_out(self) -> pa.Table:
+    def timed_out(self, query: str | None = None) -> pa.Table:
         """Return the partial matches whose window has ended since the last call, also after :meth:`flush`.
+
+        Parameters
+        ----------
+        query
+            The name of the query whose partial matches are returned; those of the others go on waiting. None: all.
 
         Returns
         -------
@@ -396,12 +401,17 @@ class Engine(Moving):
         Raises
         ------
         ValidationError
-            Without ``timed_out=True``, or if a column has one type in one query and another in the next.
+            Without ``timed_out=True``, if there is no such query, or if a column has one type in one query and another
+            in the next: take them query by query then. Nothing is lost.
         """
         with self._alone(ended=True):
             if not self._timed_out:
                 raise ValidationError("timed_out() needs Engine(…, timed_out=True), which keeps them")
-            return timed_out_table(self._queries.timed_out)
+            waiting = self._queries.timed_out
+            if query is not None:
+                one = self._queries[query].timed
+                waiting = [] if one is None else [one]
+            return take_timed_out(waiting)
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self._queries.timed_out))

@@ -133,7 +133,7 @@ class Layout:
                 raise ValidationError(
                     f"column {column!r} is {kind} in query {owner!r} and {values.type} in query "
                     f"{part.query.name!r}; rename the variable or the RETURN column in one of them, or take one "
-                    "query at a time: matches.query(name), or --query NAME"
+                    "query at a time: matches.query(name), engine.timed_out(name), or --query NAME"
                 )
 
 

@@ -20,7 +20,7 @@ from fastcep.plan import Plan
 from fastcep.plan.ir import PREVIOUS
 from fastcep.query.patterns import leaves_of
 
-__all__ = ["TimedOut", "timed_out_table"]
+__all__ = ["TimedOut", "take_timed_out"]
 
 Ints = npt.NDArray[np.int64]
 _COLUMNS = ("bound", "waits_for")
@@ -102,10 +102,14 @@ class TimedOut:
         names = [[self._leaves[member].name for member in sorted(members[state])] for state in states.tolist()]
         return pa.array(names, pa.list_(pa.string()))
 
-    def take(self) -> list[QueryMatches]:
-        """Hand them over, behind a part without rows."""
-        parts, self._parts = [self.nothing, *self._parts], []
-        return [self._told(part) for part in parts]
+    @property
+    def waiting(self) -> list[QueryMatches]:
+        """Those that wait to be taken, behind a part without rows."""
+        return [self._told(part) for part in (self.nothing, *self._parts)]
+
+    def forget(self) -> None:
+        """Drop what waits."""
+        self._parts = []
 
     def columns(self) -> Iterator[tuple[str, dict[str, Ints]]]:
         """What waits, as tables for a snapshot: the partial matches, and per variable the events and their number."""
@@ -145,10 +149,12 @@ def _holds(values: Ints, lengths: Ints | None) -> Ints:
     return np.asarray(found[ends] > found[ends - lengths], np.int64)
 
 
-def timed_out_table(queries: Sequence[TimedOut]) -> pa.Table:
-    """One table of what several queries have, by time, then query."""
-    parts = [part for query in queries for part in query.take()]
+def take_timed_out(queries: Sequence[TimedOut]) -> pa.Table:
+    """Take what several queries have as one table, by time, then query; if that fails, nothing is taken."""
+    parts = [part for query in queries for part in query.waiting]
     table = Matches(parts, Layout(parts)).to_arrow()
+    for query in queries:
+        query.forget()
     names = ["timed_out_at" if name == "detected_at" else name for name in table.column_names]
     table = table.rename_columns(names)
     first = ["query", "window_id", "timed_out_at", *_COLUMNS]

@@ -148,6 +148,21 @@ def test_windows_and_queries_in_order() -> None:
     ]
 
 
+def test_queries_whose_columns_differ() -> None:
+    """One table cannot hold both; nothing is lost, and each query has a table of its own."""
+    pair = [query(RUN, "lists"), query("PATTERN SEQ(A a, B b, C c) WITHIN 10ns", "events")]
+    engine = fc.Engine(pair, timed_out=True)
+    engine.process(events("A1 B1"))
+    engine.flush()
+    with pytest.raises(ValidationError, match=r"column 'b' .* engine\.timed_out\(name\)"):
+        engine.timed_out()
+    assert engine.timed_out("lists")["b"].to_pylist() == [[], [1]]
+    assert engine.timed_out("events")["b"].to_pylist() == [None, 1]
+    assert len(engine.timed_out("lists")) == 0
+    with pytest.raises(ValidationError, match="'other'"):
+        engine.timed_out("other")
+
+
 def test_the_limit_keeps_memory_bounded() -> None:
     """With too many that nobody takes, the next batch is refused as a whole, and taken once they are."""
     engine = fc.Engine(query(RUN), timed_out=True, timed_out_limit=2)
