@@ -168,7 +168,8 @@ class Moving(Stream):
             As for an engine. It may be another number than that of the engine that the snapshot was taken of, which
             is not in the snapshot.
         shedder, detector
-            As for the engine that it was taken of, with the same options: what they had learned is in the snapshot.
+            As for the engine that it was taken of, with the same options: what they had learned is in the snapshot. An
+            engine made from key groups may have others, which begin anew.
 
         Raises
         ------
@@ -194,7 +195,8 @@ class Moving(Stream):
         engine._memory.share_out(engine._queries, engine._shared())
         with _understood():
             put(engine._here(), header, tables)
-        engine._resume_control(header.get("control"))
+        if groups is None or "control" in header:  # key groups leave the control behind; it begins anew
+            engine._resume_control(header.get("control"))
         engine._choose_way()
         return engine
 

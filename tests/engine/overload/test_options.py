@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shed_runs
 
 import fastcep as fc
 from fastcep.engine.overload.costs import CostTable
@@ -261,3 +262,17 @@ def test_a_snapshot_keeps_its_kind_of_clock(clock: str, other: Any) -> None:
 
 def test_the_wall_clock_of_a_snapshot_may_be_a_function() -> None:
     assert fc.Engine.restore(engine(clock="wall").snapshot(), clock=lambda: 5).now() == 5
+
+
+def test_key_groups_go_to_an_engine_that_sheds() -> None:
+    """Groups leave shedder and detectors behind; an engine made from them begins with its own."""
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 1s", shed_runs.SCHEMA, name="pair")
+    shedders = [fc.shedding.by_name(name) for name in ("rs", "ri")]
+    engine = shed_runs.engine(query, shedders[0])
+    engine.process({"type": ["A", "A"], "ts": [0, 1], "ID": [1, 2], "V": [0, 0]})
+    part = engine.extract(range(64))
+    restored = fc.Engine.restore(part, shedder=shedders[1])
+    found = restored.process({"type": ["B", "B"], "ts": [2, 3], "ID": [1, 2], "V": [0, 0]})
+    assert shed_runs.found(found) == [(None, 0, 2), (None, 1, 3)]
+    with pytest.raises(SnapshotError, match="'ri'.* as they were"):
+        fc.Engine.restore(restored.snapshot(), shedder=shedders[0])
