@@ -96,8 +96,12 @@ def test_kleene_before_a_single_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantifier", "sizes"), [("{2,2}", {2}), ("{2,}", {2, 3}), ("{1,2}", {1, 2}), ("{0,1}", {1}), ("*", {1, 2, 3})]
-)
+    ("quantifier", "sizes"),
+    [
+        ("{2}", {2}), ("{2,2}", {2}), ("{2,}", {2, 3}), ("{1,2}", {1, 2}), ("{,2}", {1, 2}), ("{0,1}", {1}),
+        ("*", {1, 2, 3}),
+    ],
+)  # fmt: skip
 def test_bounds(quantifier: str, sizes: set[int]) -> None:
     results = found(f"SEQ(A{quantifier} a[]) WITHIN 10ns", "A A A")
     assert {len(result.split(",")) for result in results} == sizes

@@ -127,7 +127,7 @@ CASES = {
     ),
     # twice scheduled and evicted, each time on one machine
     "group_of_two_rounds": (
-        "SEQ((SEQ(Sc a, Ev b)){2,2} g[]) WHERE [job, task] AND g[i].a.machine = g[i].b.machine WITHIN 1h",
+        "SEQ((SEQ(Sc a, Ev b)){2} g[]) WHERE [job, task] AND g[i].a.machine = g[i].b.machine WITHIN 1h",
         "e a JOIN e b USING (job, task) JOIN e c USING (job, task) JOIN e d USING (job, task) "
         "WHERE a.kind = 1 AND b.kind = 2 AND c.kind = 1 AND d.kind = 2 AND a.seq < b.seq AND b.seq < c.seq "
         f"AND c.seq < d.seq AND d.t <= a.t + 60 * {MINUTE} AND a.machine = b.machine AND c.machine = d.machine",
@@ -203,7 +203,7 @@ def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> No
         "AND a.s < b.s",
     )
     assert found(both.within("30min").build(), trips) == wanted == 3_708
-    g = fc.group("g", fc.seq(a, b)).times(2, 2)
+    g = fc.group("g", fc.seq(a, b)).times(2)
     twice = fc.seq(g).where(g[i].a.start == g[i].b.end, g[i].a.end == g[i].b.start).partition_by("bike")
     wanted = number(
         database,

@@ -203,7 +203,8 @@ class Member(Pattern):
 
     ``types`` holds the event types (several for a union, in the order written). Quantifiers: plain
     ``(1, 1, repeated=False)``, ``?`` ``(0, 1, False)``, ``+`` ``(1, None, True)``, ``*`` ``(0, None, True)``,
-    ``{m,n}`` ``(m, n, True)``, ``{m,}`` ``(m, None, True)``. A repeated variable is written ``x[]``.
+    ``{n}`` ``(n, n, True)``, ``{m,n}`` ``(m, n, True)``, ``{m,}`` ``(m, None, True)``.
+    A repeated variable is written ``x[]``.
     """
 
     types: tuple[str, ...]

@@ -163,10 +163,10 @@ def _parts(
     for member in members:
         if isinstance(member, Several):
             x = member._member.variable
-            raise ValidationError(f"{x}.several() stands only in any_of(); write {x}.plus(), .star() or .times(m, n)")
+            raise ValidationError(f"{x}.several() stands only in any_of(); write {x}.plus(), .star() or .times(n)")
         if isinstance(member, Ungrouped):
             raise ValidationError(
-                f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(m, n) or .optional()"
+                f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(n) or .optional()"
             )
         if isinstance(member, Adjacent):
             raise ValidationError(

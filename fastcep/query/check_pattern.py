@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, count_states, groups_of, is_nullable, leaves_of, sub_patterns
-from fastcep.query.printer import pattern_text
+from fastcep.query.printer import bounds_text, pattern_text
 from fastcep.query.source import Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, attribute_dtypes
 
@@ -319,9 +319,9 @@ def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
 def _check_bounds(part: ast.Member | ast.Group, spans: Spans) -> None:
     low, high = part.minimum, part.maximum
     if high is not None and (high < 1 or low > high or high > INT64_MAX):
-        raise Problem(f"{{{low},{high}}} is no quantifier; expected 0 <= m <= n and n >= 1", part)
+        raise Problem(f"{bounds_text(low, high)} is no quantifier; expected 0 <= m <= n and n >= 1", part)
     if not 0 <= low <= INT64_MAX or (not part.repeated and (high != 1 or low > 1)):
-        raise Problem(f"{{{low},{high}}} does not fit {part.variable}", part)
+        raise Problem(f"{bounds_text(low, high)} does not fit {part.variable}", part)
     if part.consecutive and (not part.repeated or high == 1):
         several = replace(part, minimum=1, maximum=None, repeated=True)
         what = "event" if isinstance(part, ast.Member) else "round"

@@ -10,7 +10,16 @@ from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
-from fastcep.query.variables import Element, IndexTerm, ListTerms, first, index_of, last, refuse_comparison, whole
+from fastcep.query.variables import (
+    Element,
+    IndexTerm,
+    ListTerms,
+    first,
+    index_of,
+    last,
+    refuse_comparison,
+    times_bounds,
+)
 
 __all__ = ["InnerVariable", "OptionalGroup", "RepeatedGroup", "Round", "Ungrouped"]
 
@@ -138,16 +147,15 @@ class Ungrouped:
 
     def plus(self) -> RepeatedGroup:
         """Make it one round or more, ``(pattern)+ g[]``."""
-        return self.times(1)
+        return self.times(at_least=1)
 
     def star(self) -> RepeatedGroup:
         """Make it any number of rounds, ``(pattern)* g[]``."""
-        return self.times(0)
+        return self.times(at_least=0)
 
-    def times(self, minimum: int, maximum: int | None = None) -> RepeatedGroup:
-        """Make it ``minimum`` to ``maximum`` rounds (None: any number), ``(pattern){m,n} g[]``."""
-        minimum = whole(minimum, "times()")
-        maximum = None if maximum is None else whole(maximum, "times()")
+    def times(self, *count: int, at_least: int | None = None, at_most: int | None = None) -> RepeatedGroup:
+        """Make it several rounds, with the arguments of `Variable.times`; ``(pattern){m,n} g[]``."""
+        minimum, maximum = times_bounds(count, at_least, at_most)
         return RepeatedGroup(self.schema, replace(self.group, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> OptionalGroup:

@@ -51,6 +51,7 @@ _WORD_FORMS = {
 _CLOSE_FORMS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
 _THREE_PARTS = {"APERIODIC": "APERIODIC(A a, B b, C c)", "PERIODIC": "PERIODIC(A a, 5min, C c)"}
 _QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
+_BOUNDS = "; how many is written {3}, {2,4}, {2,} or {,4}"
 
 
 def explain(error: UnexpectedInput, source: Source) -> ParseError:
@@ -71,7 +72,8 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
     if character in "'\"":
         return source.error(f"a text that opens with {character} is not closed; add the closing {character}", span)
     allowed = set(error.allowed or ())
-    return source.error(f"unexpected {character!r}{_expected(allowed)}{_slip(character, allowed)}", span)
+    slip = _BOUNDS if _in_bounds(source.text[:at]) else _slip(character, allowed)
+    return source.error(f"unexpected {character!r}{_expected(allowed)}{slip}", span)
 
 
 def _found(token: Token) -> str:
@@ -184,6 +186,8 @@ def _close_hint(token: Token, before: str) -> str:
 def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     """Name what was meant, where the token does not fit into a pattern; empty if nothing is known."""
     before = source.text[: token.start_pos]
+    if _in_bounds(before):
+        return _BOUNDS
     operator, inside = _open_operator(before)
     kind, expected = token.type, expected - {"QUOTED"}
     opens = source.text[token.end_pos :].startswith("(")
@@ -229,13 +233,18 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     if "_CONSECUTIVE" in expected and kind == "_NEXT":
         return "; is a comma missing?"
     if operator == "ANY" and kind == "_CONSECUTIVE":
-        return "; ANY binds its events in any order; one after the other is SEQ(A{3,3} a[] CONSECUTIVE)"
+        return "; ANY binds its events in any order; one after the other is SEQ(A{3} a[] CONSECUTIVE)"
     if "_CONSECUTIVE" in expected and kind == "MINUS":
         return "; one after the other is written SEQ(A a, B b)"
     if "_CONSECUTIVE" in expected and kind == "NAME":
         negation = len(words) == 2 and _operator_for(words[0]) == "NEG"
         return f"; did you mean NEG {words[1]} {token}?" if negation else "; is a comma missing?"
     return ""
+
+
+def _in_bounds(before: str) -> bool:
+    """Tell whether a quantifier is open, rather than the set of an IN."""
+    return re.search(r"(?<!\bin)(?<!\s)\s*\{[\d\s,]*$", before, re.IGNORECASE) is not None
 
 
 def _member_hint(kind: str, words: list[str], operator: str) -> str:

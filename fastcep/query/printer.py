@@ -8,7 +8,8 @@ from fastcep.events.units import format_duration
 from fastcep.query import ast
 
 __all__ = [
-    "KEYWORDS", "bound_text", "expression_text", "name_text", "pattern_text", "string_text", "to_text", "window_text",
+    "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "pattern_text", "string_text", "to_text",
+    "window_text",
 ]  # fmt: skip
 
 # Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
@@ -219,9 +220,14 @@ def _repeats(part: ast.Member | ast.Group) -> str:
 def _bounds(part: ast.Member | ast.Group) -> str:
     if not part.repeated:
         return "?" if part.minimum == 0 else ""
-    if part.maximum is None and part.minimum <= 1:
-        return "*+"[part.minimum]
-    return f"{{{part.minimum},{'' if part.maximum is None else part.maximum}}}"
+    return bounds_text(part.minimum, part.maximum)
+
+
+def bounds_text(minimum: int, maximum: int | None) -> str:
+    """Canonical text of a quantifier of several: ``+``, ``*``, ``{3}``, ``{2,4}``, ``{2,}``."""
+    if maximum is None:
+        return {0: "*", 1: "+"}.get(minimum, f"{{{minimum},}}")
+    return f"{{{minimum}}}" if minimum == maximum else f"{{{minimum},{maximum}}}"
 
 
 def window_text(window: ast.Window) -> str:

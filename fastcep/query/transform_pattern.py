@@ -175,19 +175,17 @@ class PatternReader:
             return 0, None
         if kind == "optional":
             return 0, 1
-        minimum, *upper = (integer(token, source) for token in leaves(quantifier))
-        if kind == "exactly":
-            raise source.error(
-                f"{{{minimum}}} is no quantifier; write {{{minimum},{minimum}}} for exactly {minimum} {what}, "
-                f"or {{0,{minimum}}} with COUNT(x[]) IN {{0, {minimum}}} for all or nothing",
-                span,
-            )
+        mend = "leave it out for any number, as in {2,}"
+        bounds = [integer(token, source, mend=mend) for token in leaves(quantifier)]
         if kind == "at_least":
-            return minimum, None
-        (maximum,) = upper
+            return bounds[0], None
+        minimum, maximum = (0 if kind == "at_most" else bounds[0]), bounds[-1]
         if maximum < 1:
+            exactly, written = kind == "exactly", ",".join(map(str, bounds))
             raise source.error(
-                f"{{{minimum},{maximum}}} holds no {what[:-1]}; the upper bound must be at least 1", span
+                f"{{{',' if kind == 'at_most' else ''}{written}}} holds no {what[:-1]}; "
+                f"the {'number' if exactly else 'upper bound'} must be at least 1",
+                span,
             )
         if minimum > maximum:
             raise source.error(

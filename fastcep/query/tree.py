@@ -43,15 +43,16 @@ def string_of(token: Any) -> str:
     return str(token)[1:-1].replace("''", "'")
 
 
-def integer(token: Token, source: Source, sign: int = 1) -> int:
-    """The value of an INT token; ParseError if it does not fit int64."""
+def integer(
+    token: Token, source: Source, sign: int = 1, mend: str = "write it with a decimal point for a float64"
+) -> int:
+    """The value of an INT token; ParseError, with ``mend`` as the remedy, if it does not fit int64."""
     digits = str(token).lstrip("0") or "0"
     # The length is tested first, because int() refuses very long texts.
     value = int(digits) if len(digits) <= 19 else INT64_MAX + 2
     if value > (INT64_MAX if sign > 0 else INT64_MAX + 1):
         raise source.error(
-            f"{'-' if sign < 0 else ''}{digits} does not fit int64 (at most {INT64_MAX}); "
-            "write it with a decimal point for a float64",
+            f"{'-' if sign < 0 else ''}{digits} does not fit int64 (at most {INT64_MAX}); {mend}",
             span_of(token),
         )
     return sign * value

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
+from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
 from fastcep.query.printer import pattern_text
 from fastcep.query.source import suggest
@@ -15,7 +16,7 @@ from fastcep.query.types import BUILTINS, attribute_dtypes
 
 __all__ = [
     "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "Variable", "first", "i", "index_of", "last",
-    "refuse_comparison", "whole",
+    "refuse_comparison", "times_bounds", "whole",
 ]  # fmt: skip
 
 
@@ -53,6 +54,26 @@ def whole(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(f"found {value!r} in {where}, expected a whole number")
     return value
+
+
+def times_bounds(count: tuple[int, ...], at_least: int | None, at_most: int | None) -> tuple[int, int | None]:
+    """Give the bounds that ``times()`` was asked for; ValidationError names the argument that is wrong."""
+    given = {name: number for name, number in (("at_least", at_least), ("at_most", at_most)) if number is not None}
+    call = f"times({', '.join([*map(repr, count), *(f'{name}={number!r}' for name, number in given.items())])})"
+    if len(count) > 2 or bool(count) == bool(given):
+        raise ValidationError(
+            f"{call} does not say how many; expected times(3) for exactly three, times(2, 4), times(at_least=3), "
+            "times(at_most=3) or times(at_least=2, at_most=4)"
+        )
+    for number in (*count, *given.values()):
+        if not 0 <= whole(number, call) <= INT64_MAX:
+            raise ValidationError(f"found {number} in {call}, expected a number from 0 to {INT64_MAX}")
+    low, high = (count[0], count[-1]) if count else (given.get("at_least", 0), at_most)
+    if high == 0:
+        raise ValidationError(f"{call} holds nothing; its upper bound must be at least 1")
+    if high is not None and low > high:
+        raise ValidationError(f"{call} has its bounds the wrong way round; write times({high}, {low})")
+    return low, high
 
 
 def refuse_comparison(name: str) -> NoReturn:
@@ -114,16 +135,15 @@ class Variable(_Bound):
 
     def plus(self) -> Repeated:
         """Make it one event or more, ``T+ x[]``."""
-        return self.times(1)
+        return self.times(at_least=1)
 
     def star(self) -> Repeated:
         """Make it any number of events, ``T* x[]``."""
-        return self.times(0)
+        return self.times(at_least=0)
 
-    def times(self, minimum: int, maximum: int | None = None) -> Repeated:
-        """Make it ``minimum`` to ``maximum`` events (None: any number), ``T{m,n} x[]``."""
-        minimum = whole(minimum, "times()")
-        maximum = None if maximum is None else whole(maximum, "times()")
+    def times(self, *count: int, at_least: int | None = None, at_most: int | None = None) -> Repeated:
+        """Make it several events: ``times(3)`` exactly three, ``times(2, 4)``, ``times(at_least=3)``, ``{3,}``."""
+        minimum, maximum = times_bounds(count, at_least, at_most)
         return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> Variable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
-from fastcep.query import any_type, first, functions, i, last, parse, same, seq, to_text
+from fastcep.query import any_type, first, functions, group, i, last, parse, same, seq, to_text
 
 
 def test_the_example_of_the_design(schema: Schema) -> None:
@@ -44,6 +45,52 @@ def test_repeated_variables(schema: Schema) -> None:
         "RETURN c[].V, d.V, SUM(c[].V) AS total"
     )
     assert built.build() == parse(text, schema)
+
+
+@pytest.mark.parametrize(
+    ("count", "named", "text"),
+    [
+        ((3,), {}, "{3}"),
+        ((1,), {}, "{1}"),
+        ((2, 4), {}, "{2,4}"),
+        ((0, 4), {}, "{,4}"),
+        ((), {"at_least": 3}, "{3,}"),
+        ((), {"at_least": 0}, "*"),
+        ((), {"at_most": 3}, "{,3}"),
+        ((), {"at_least": 2, "at_most": 4}, "{2,4}"),
+        ((), {"at_least": 2, "at_most": None}, "{2,}"),
+    ],
+)
+def test_times(count: tuple[int, ...], named: dict[str, int], text: str, schema: Schema) -> None:
+    events, rounds = schema.A("a").times(*count, **named), group("g", seq(schema.A("x"))).times(*count, **named)
+    assert seq(events, rounds).within("1s").build() == parse(
+        f"PATTERN SEQ(A{text} a[], (SEQ(A x)){text} g[]) WITHIN 1s", schema
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "named", "message"),
+    [
+        ((), {}, "times() does not say how many; expected times(3) for exactly three, times(2, 4), times(at_least=3), "
+         "times(at_most=3) or times(at_least=2, at_most=4)"),
+        ((1, 2, 3), {}, "times(1, 2, 3) does not say how many; expected times(3) for exactly three, times(2, 4)"),
+        ((3,), {"at_least": 2}, "times(3, at_least=2) does not say how many"),
+        ((3, 2), {}, "times(3, 2) has its bounds the wrong way round; write times(2, 3)"),
+        ((), {"at_least": 5, "at_most": 2}, "times(at_least=5, at_most=2) has its bounds the wrong way round"),
+        ((0,), {}, "times(0) holds nothing; its upper bound must be at least 1"),
+        ((), {"at_most": 0}, "times(at_most=0) holds nothing"),
+        ((-1,), {}, "found -1 in times(-1), expected a number from 0 to 9223372036854775807"),
+        ((), {"at_least": -2}, "found -2 in times(at_least=-2), expected a number from 0"),
+        ((), {"at_most": 2**63}, "found 9223372036854775808 in times(at_most=9223372036854775808), expected a number"),
+        ((3, None), {}, "found None in times(3, None), expected a whole number"),
+        ((2.0,), {}, "found 2.0 in times(2.0), expected a whole number"),
+        ((), {"at_least": True}, "found True in times(at_least=True), expected a whole number"),
+    ],
+)  # fmt: skip
+def test_times_is_refused(count: tuple[int, ...], named: dict[str, int], message: str, schema: Schema) -> None:
+    for repeats in (schema.A("a").times, group("g", seq(schema.A("x"))).times):
+        with pytest.raises(ValidationError, match=re.escape(message)):
+            repeats(*count, **named)
 
 
 def test_operators(schema: Schema) -> None:
@@ -140,8 +187,6 @@ def test_mistakes(schema: Schema) -> None:
         seq(a).where(a.V).within("1s").build()
     with pytest.raises(ValidationError, match="stands twice"):
         seq(a, a).within("1s").build()
-    with pytest.raises(ValidationError, match="no quantifier"):
-        seq(schema.A("a").times(3, 2)).within("1s").build()
     with pytest.raises(ValidationError, match="unknown variable 'b'"):
         seq(a).where(b[0].V == 1).within("1s").build()
     with pytest.raises(ValidationError, match="does not fit int64"):

@@ -300,7 +300,7 @@ def test_slips(text: str, hint: str, marked: str, schema: Schema) -> None:
         ("SEQ(A a, B CONSECUTIVE+ b[])", "; CONSECUTIVE stands behind the variable, as in B+ b[] CONSECUTIVE", "+"),
         ("SEQ(A a NEXT B b)", "; is a comma missing?", "NEXT"),
         ("ANY(3, A a[] CONSECUTIVE)",
-         "; ANY binds its events in any order; one after the other is SEQ(A{3,3} a[] CONSECUTIVE)", "CONSECUTIVE"),
+         "; ANY binds its events in any order; one after the other is SEQ(A{3} a[] CONSECUTIVE)", "CONSECUTIVE"),
     ],
 )  # fmt: skip
 def test_slips_in_patterns(pattern: str, hint: str, marked: str, schema: Schema) -> None:

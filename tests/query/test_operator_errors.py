@@ -78,9 +78,10 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
         ("SEQ((SEQ(A x))+ g) WITHIN 1h", "g holds several rounds, so it is written g[]", "g"),
         ("SEQ((SEQ(A x))? g[]) WITHIN 1h",
          "g holds one round at most, so it has no []; write g, or )* g[] for several", "g"),
-        ("SEQ((SEQ(A x)){2} g[]) WITHIN 1h",
-         "{2} is no quantifier; write {2,2} for exactly 2 rounds, or {0,2} with COUNT(x[]) IN {0, 2} for all or "
-         "nothing", "{2}"),
+        ("SEQ((SEQ(A x)){0} g[]) WITHIN 1h", "{0} holds no round; the number must be at least 1", "{0}"),
+        ("SEQ((SEQ(A x)){,0} g[]) WITHIN 1h", "{,0} holds no round; the upper bound must be at least 1", "{,0}"),
+        ("SEQ((SEQ(A x)){} g[]) WITHIN 1h",
+         "unexpected '}'; expected ',' or a whole number; how many is written {3}, {2,4}, {2,} or {,4}", "}"),
         ("SEQ((SEQ(A x)){3,2} g[]) WITHIN 1h", "{3,2} has its bounds the wrong way round; write {2,3}", "{3,2}"),
         ("SEQ((SEQ(A x)){0,0} g[]) WITHIN 1h", "{0,0} holds no round; the upper bound must be at least 1", "{0,0}"),
         ("SEQ(A a, PERIODIC(B b, 5s, C c)) WITHIN 1h",

@@ -60,6 +60,8 @@ PAIR = Sequence((A, B))
         ("SEQ((SEQ(A a, B b))* g[])", Sequence((Group(PAIR, "g", 0),))),
         ("SEQ((SEQ(A a, B b)){2,5} g[])", Sequence((Group(PAIR, "g", 2, 5),))),
         ("SEQ((SEQ(A a, B b)){2,} g[])", Sequence((Group(PAIR, "g", 2),))),
+        ("SEQ((SEQ(A a, B b)){2} g[])", Sequence((Group(PAIR, "g", 2, 2),))),
+        ("SEQ((SEQ(A a, B b)){,2} g[])", Sequence((Group(PAIR, "g", 0, 2),))),
         ("SEQ((OR(A a, B b))? g, C c)", Sequence((Group(Disjunction((A, B)), "g", 0, 1, False), C))),
         ("APERIODIC(A a, B b, C c)", Aperiodic(A, B, C)),
         ("PERIODIC(SEQ(A a, B b), 5min, C c)", Periodic(PAIR, 300 * 10**9, C)),

@@ -399,6 +399,22 @@ def test_canonical_query(schema: Schema) -> None:
     )
 
 
+@given(st.integers(0, 2**63 - 1) | st.integers(0, 3), st.none() | st.integers(1, 2**63 - 1) | st.integers(1, 3))
+def test_canonical_bounds(low: int, high: int | None) -> None:
+    assume(high is None or low <= high)
+    most = "" if high is None else high
+    spellings = {f"{{{low},{most}}}"} | ({f"{{{low}}}"} if low == high else set())
+    spellings |= {f"{{,{high}}}"} if low == 0 and high is not None else set()
+    spellings |= {"+*"[low == 0]} if low < 2 and high is None else set()
+    canonical = min(spellings - {f"{{,{high}}}"}, key=len)
+    schema = Schema({"A": {}})
+    for text in spellings:
+        query = parse(f"PATTERN SEQ(A{text} a[], (SEQ(A x)){text} g[]) WITHIN 1h", schema)
+        assert (query.pattern.members[0].minimum, query.pattern.members[0].maximum) == (low, high)
+        assert f"SEQ(A{canonical} a[], (SEQ(A x)){canonical} g[])" in to_text(query)
+        assert parse(to_text(query), schema) == query
+
+
 def test_canonical_patterns(schema: Schema) -> None:
     query = parse(
         "pattern seq( neg (A|B) n, and(A a , B+ b[]), or( C c, seq(A? d, B e)), any(2,A f,B g), any(3, A h[] "

@@ -58,7 +58,7 @@ def q1(within: str = "8ms") -> fc.Query:
 def q2(elements: int) -> fc.Query:
     """Q2 with so many elements of the Kleene closure, within 8 ms."""
     return fc.parse(
-        f"PATTERN SEQ(A a, A{{{elements},{elements}}} b[], B c, C d) WHERE a.ID = b[i].ID AND a.ID = c.ID "
+        f"PATTERN SEQ(A a, A{{{elements}}} b[], B c, C d) WHERE a.ID = b[i].ID AND a.ID = c.ID "
         "AND a.ID = d.ID AND b[i].V = a.V AND a.V + c.V = d.V WITHIN 8ms",
         SCHEMA, name="q2",
     )  # fmt: skip

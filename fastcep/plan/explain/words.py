@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 from fastcep.query.ast import AFTER_MATCH, CONSUMPTIONS, SELECTIONS, STRATEGIES
-from fastcep.query.printer import name_text
+from fastcep.query.printer import bounds_text, name_text
 
 __all__ = [
     "binding", "clip", "columns", "edge_lines", "notes", "operator_notes", "place", "shown", "state_lines",
@@ -72,14 +72,7 @@ def type_text(variable: dict[str, Any]) -> str:
     text = "|".join(map(name_text, variable["types"]))
     if not variable["repeated"]:
         return text if variable["minimum"] else f"{text} ?"
-    return f"{text} {_quantifier(variable)}"
-
-
-def _quantifier(repeated: dict[str, Any]) -> str:
-    low, high = repeated["minimum"], repeated["maximum"]
-    if high is None:
-        return {0: "*", 1: "+"}.get(low, f"{{{low},}}")
-    return f"{{{low},{high}}}"
+    return f"{text} {bounds_text(variable['minimum'], variable['maximum'])}"
 
 
 def place(facts: dict[str, Any], state: int | None) -> str:
@@ -235,7 +228,7 @@ def operator_notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[s
         lines += [("opens", _opens_text(windows["opens"])), ("closes", _closes_text(windows["closes"]))]
     for group in facts.get("groups", []):
         name = name_text(group["name"]) + ("[]" if group["repeated"] else "")
-        many = _quantifier(group) if group["repeated"] else "?"
+        many = bounds_text(group["minimum"], group["maximum"]) if group["repeated"] else "?"
         rounds = "rounds of " if group["repeated"] else ""
         lines.append(("group", f"{name} {many}: {rounds}{_names(facts, group['variables'])}"))
     for negation in facts.get("negations", []):
