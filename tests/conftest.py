@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.load_profile("fastcep")
     os.environ["FASTCEP_JIT"] = "0"
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark_conf")
     os.environ["FASTCEP_CACHE_DIR"] = tempfile.mkdtemp(prefix="fastcep-tests-")
 
 
@@ -50,6 +51,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Pat
     folder.chmod(0o700)
     monkeypatch.setenv("FASTCEP_CACHE_DIR", str(folder))
     monkeypatch.setenv("FASTCEP_JIT", "1")
+    monkeypatch.setattr("fastcep.kernels.background._NICE", 0)  # the tests do wait for the compiler
     return folder
 
 

@@ -7,12 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
+from waiting import LIMIT, wait_for
 
 HERE = "127.0.0.1"
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -27,11 +27,12 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     with ExitStack() as stack, log.open("wb") as told:
         own = ["--host", HERE, "--webui-port", "0"]
         stack.enter_context(_process(["master.Master", *own, "--port", str(port)], folder, told))
-        wait_for(lambda: f"Starting Spark master at {url}" in log.read_text(), "a master", log)
+        wait_for(lambda: f"Starting Spark master at {url}" in log.read_text(), "master", log.read_text)
         for number in range(workers):
             size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
             stack.enter_context(_process(["worker.Worker", *own, *size, url], folder, told))
-        wait_for(lambda: log.read_text().count("Successfully registered with master") == workers, "workers", log)
+        registered = "Successfully registered with master"
+        wait_for(lambda: log.read_text().count(registered) == workers, "workers", log.read_text)
         yield url
 
 
@@ -50,7 +51,7 @@ def _process(arguments: list[str], folder: Path, log: object) -> Iterator[None]:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(LIMIT)
             except subprocess.TimeoutExpired:
                 process.kill()
 
@@ -59,14 +60,6 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind((HERE, 0))
         return int(found.getsockname()[1])
-
-
-def wait_for(ready: Callable[[], bool], what: str, log: Path) -> None:
-    for _ in range(600):
-        if ready():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"no {what} after a minute:\n{log.read_text()[-4_000:]}")
 
 
 def executors(folder: Path) -> list[int]:

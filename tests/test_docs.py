@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from user_functions import own_registry
+from waiting import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -66,7 +67,7 @@ def run_bash(script: str, where: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     script = f'set -euo pipefail\nfastcep() {{ {program} "$@"; }}\n{script}\n'
     run = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300, check=False
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert run.returncode == 0, f"{where}:\n{script}\n{run.stdout}{run.stderr}"
     return run.stdout

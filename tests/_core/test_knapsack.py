@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import LIMIT, wait_for
 
 from fastcep._core.knapsack import Knapsack, greedy
 
@@ -257,17 +258,16 @@ def test_others_run_meanwhile() -> None:
             counted[0] += 1
             time.sleep(0)
 
+    def counted_beside() -> bool:
+        solver, before = Knapsack(60, 20_000), counted[0]
+        solver.cover(values, weights, 5.0)
+        return counted[0] > before
+
     interval, thread = sys.getswitchinterval(), threading.Thread(target=count)
-    sys.setswitchinterval(60)
+    sys.setswitchinterval(LIMIT)
     try:
         thread.start()
-        for _ in range(100):
-            solver, before = Knapsack(60, 20_000), counted[0]
-            solver.cover(values, weights, 5.0)
-            if counted[0] > before:
-                break
-        else:
-            pytest.fail("nobody else ever ran")
+        wait_for(counted_beside, "thread that ran beside the solver")
     finally:
         stop.set()
         sys.setswitchinterval(interval)

@@ -8,12 +8,12 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from shed_runs import Q1, cep_text
+from waiting import wait_for
 from warm import Warm
 
 from fastcep import datasets
@@ -232,8 +232,7 @@ def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int
     process = warm.start(*RUN, "--checkpoint", "state", "--output", "m.csv", "--batch-rows", "5")
     record = warm.folder / "state" / "checkpoint.json"
     before = record.read_bytes()
-    while record.read_bytes() == before:
-        time.sleep(0.001)
+    wait_for(lambda: record.read_bytes() != before, "commit", warm.errors)
     os.kill(process, number)
     assert warm.wait(process) == code, warm.errors()
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"

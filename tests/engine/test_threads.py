@@ -15,6 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
+from waiting import LIMIT, LIMIT_TEXT, wait_for
 
 import fastcep as fc
 from fastcep.engine import pool, rounds
@@ -62,13 +63,13 @@ def run(engine: fc.Engine, batches: list[Any]) -> list[pa.Table]:
 
 @contextmanager
 def helped() -> Iterator[list[str]]:
-    """The names of the threads that took part."""
+    """The names of the threads that took part; the calling one waits until another has come to help."""
     names: list[str] = []
     taken = rounds._taken
 
     def told(*arguments: Any) -> Any:
         names.append(threading.current_thread().name)
-        time.sleep(0.002)  # so that a thread that has been woken finds something to do
+        wait_for(lambda: any(name.startswith("fastcep") for name in names), "thread that helps")
         return taken(*arguments)
 
     with patch.object(rounds, "_taken", told):
@@ -129,7 +130,7 @@ def test_the_state_goes_from_any_number_of_threads_to_any_other() -> None:
 def test_generated_kernels(kernels: None) -> None:
     batches = stream(2, 5_000)
     one, several = fc.Engine(query("kleene")), fc.Engine(query("kleene"), threads=2)
-    assert several.compile("5min")
+    assert several.compile(LIMIT_TEXT)
     told = several.metrics()["kernels"]
     assert told["generated"] == told["total"] > 0
     for own, other in zip(run(one, batches), run(several, batches), strict=True):
@@ -266,16 +267,13 @@ def workers() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("fastcep_")]
 
 
-def gone() -> bool:
-    end = time.monotonic() + 20
-    while workers() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not workers()
+def wait_until_gone() -> None:
+    wait_for(lambda: not workers(), "end of the threads", lambda: str(workers()))
 
 
 def test_threads_come_when_they_are_needed_and_go_with_the_engine() -> None:
     gc.collect()
-    assert gone()
+    wait_until_gone()
     engine = fc.Engine(query("plain"), threads=3)
     engine.process(stream(1, 1_000)[0])
     assert not workers()
@@ -283,7 +281,7 @@ def test_threads_come_when_they_are_needed_and_go_with_the_engine() -> None:
     assert workers()
     del engine
     gc.collect()
-    assert gone()
+    wait_until_gone()
 
 
 def test_few_relevant_events_wake_nobody() -> None:
@@ -299,7 +297,7 @@ def test_threads_go_when_the_stream_ends() -> None:
     engine.process(stream(1, 5_000)[0])
     assert workers()
     engine.flush()
-    assert gone()
+    wait_until_gone()
     assert engine.metrics()["threads"] == 2
 
 
@@ -355,7 +353,7 @@ assert first > 0
 )
 def test_processes(rest: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(rest=rest)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", SCRIPT.format(rest=rest)], capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("", "True") and done.stderr == ""

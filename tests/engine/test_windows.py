@@ -8,6 +8,7 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
+from waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep._core.batch import Batch
@@ -186,7 +187,7 @@ def test_generated_code(window: str) -> None:
     text = f"{PAIR} AND a.v < b.v + 9 WINDOW {window}"
     data = stream(6_000, 3)
     engine = fc.Engine(parse(text, "q0"))
-    assert engine.compile("120s"), engine.metrics()["kernels"]
+    assert engine.compile(LIMIT_TEXT), engine.metrics()["kernels"]
     assert rows(engine.process(data), "q0") + rows(engine.flush(), "q0") == run([text], data, 6_000)
 
 

@@ -10,6 +10,7 @@ import harness
 import pytest
 from naive_conditions import Event
 from naive_values import INT_MAX
+from waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.kernels import Kernels
@@ -80,7 +81,7 @@ def result(engine: fc.Engine, query: Any, data: list[Any], *, last: bool = True)
 def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = fc.parse(f"PATTERN {QUERIES[name]}", SCHEMA, name="q")
     generated = fc.Engine(query)
-    assert generated.compile("120s"), generated.metrics()["kernels"]
+    assert generated.compile(LIMIT_TEXT), generated.metrics()["kernels"]
     monkeypatch.setenv("FASTCEP_JIT", "0")
     for seed in range(3):
         events = stream(seed)
@@ -123,6 +124,6 @@ def test_a_rejected_row_does_not_count(kernels: Path, monkeypatch: pytest.Monkey
     for jit in "01":
         monkeypatch.setenv("FASTCEP_JIT", jit)
         engine = fc.Engine(query)
-        engine.compile("60s")
+        engine.compile(LIMIT_TEXT)
         engine.process({name: data.get(name, [None] * 301) for name in ("type", "ts", "k", "v", "x", "s", "p")})
         assert engine.metrics()["arithmetic_nulls"] == 100

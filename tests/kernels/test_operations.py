@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import LIMIT
 
 from fastcep._core.evaluate import Evaluator
 from fastcep._core.predicate import OPCODES
@@ -81,7 +82,7 @@ _user = User()
 def compiled(kernels: Path) -> dict[Any, int]:
     if not _user.found:
         service = Kernels([_user])
-        assert service.wait(600 * 10**9), service.metrics()
+        assert service.wait(LIMIT * 10**9), service.metrics()
     return _user.found
 
 

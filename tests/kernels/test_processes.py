@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT_TEXT
 
 import fastcep as fc
+from fastcep.kernels import background
 
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64"} for name in "AB"}, time="ts", type="type",
                    time_unit="ns")  # fmt: skip
@@ -35,10 +37,11 @@ def query(number: int) -> Any:
 
 def worker(numbers: list[int], wait: bool) -> tuple[list[int], list[int], bool, str]:
     """Matches of each query with tier 0 (mostly) and, if waited for, with generated kernels; what became of those."""
+    background._NICE = 0  # it does wait for its compiler
     engine = fc.Engine([query(number) for number in numbers])
     first = engine.process(DATA)
     counts = [len(first.query(f"q{number}")) for number in numbers]
-    ready = engine.compile("300s") if wait else False
+    ready = engine.compile(LIMIT_TEXT) if wait else False
     later = engine.process({**DATA, "ts": [time + 1000 for time in DATA["ts"]]})
     return counts, [len(later.query(f"q{number}")) for number in numbers], ready, str(engine.metrics()["kernels"])
 
@@ -83,11 +86,12 @@ def test_a_fork_while_the_parent_compiles(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     code = f"""
 import os, sys
-sys.path[:0] = {[str(Path(__file__).parent), str(Path(fc.__file__).parent.parent)]!r}
+sys.path[:0] = {[*map(str, Path(__file__).parents[:2]), str(Path(fc.__file__).parent.parent)]!r}
 import test_processes as t, fastcep as fc
+t.background._NICE = 0
 engine = fc.Engine(t.query(0))
 child = os.fork()
-ok = engine.compile("120s")
+ok = engine.compile(t.LIMIT_TEXT)
 matches = len(engine.process(t.DATA))
 if child == 0:
     sys.stdout.flush()

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_shapes import SHAPES, WAYS, Shape
 from naive_values import INT_MAX, INT_MIN
+from waiting import LIMIT
 
 import fastcep as fc
 from fastcep._core.evaluate import CHUNK_ROWS, Evaluator
@@ -93,7 +94,7 @@ def compiled(kernels: Path) -> dict[Any, int]:
     if not _compiled:
         user = User((parts(shape)[1], WAYS[shape.way][0]) for shape in SHAPES)
         service = Kernels([user])
-        assert service.wait(600 * 10**9), service.metrics()
+        assert service.wait(LIMIT * 10**9), service.metrics()
         _compiled.update(user.found)
     return _compiled
 

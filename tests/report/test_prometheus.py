@@ -12,6 +12,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import LIMIT
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -38,7 +39,7 @@ def queries() -> Any:
 
 def scrape(server: Server) -> dict[tuple[str, ...], float]:
     """All samples, by name and the values of the labels, which come by the labels' names."""
-    with OPEN(f"http://{server.address}:{server.port}/metrics", timeout=30) as answer:
+    with OPEN(f"http://{server.address}:{server.port}/metrics", timeout=LIMIT) as answer:
         text = answer.read().decode()
     return {
         (sample.name, *sample.labels.values()): sample.value

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from detection import one_engine, with_rows
-from spark_cluster import HERE, cluster, executors, kill, wait_for
+from spark_cluster import HERE, cluster, executors, kill
+from waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep import datasets
@@ -85,22 +87,24 @@ def ds1(work: Path) -> pa.Table:
     return table
 
 
-def started(master: str, work: Path, what: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(master: str, work: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a job; at the end of the block it has ended, one way or another, and nothing of it is left open."""
     environment = os.environ | {
         "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": HERE,
     }  # fmt: skip
     script = work / "job.py"
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), master, str(work), what, TEXT]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+    with (work / "job.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log, env=environment) as job:
+        try:
+            yield job
+        finally:
+            job.kill()
 
 
-def ended(job: subprocess.Popen[str]) -> None:
-    try:
-        _, told = job.communicate(timeout=100)
-    finally:
-        job.kill()
-    assert job.returncode == 0, told[-4_000:]
+def ended(job: subprocess.Popen[bytes], work: Path) -> None:
+    assert job.wait(LIMIT) == 0, (work / "job.log").read_text()[-4_000:]
 
 
 def assert_same(work: Path, wanted: pa.Table) -> None:
@@ -111,30 +115,33 @@ def assert_same(work: Path, wanted: pa.Table) -> None:
 
 
 def test_detect(master: str, work: Path, ds1: pa.Table) -> None:
-    ended(started(master, work, "detect"))
+    with started(master, work, "detect") as job:
+        ended(job, work)
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
 
 
 def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Table) -> None:
     """Its tasks hold matches, and are not done: others find them again, the same in the same order."""
     (work / "out").unlink(missing_ok=True)
-    log = work / "cluster.log"
-    job = started(master, work, "killed")
-    try:
-        wait_for(lambda: any(work.glob("running.*")), "running task", log)
-        busy = int(next(work.glob("running.*")).suffix[1:])
-        assert busy in executors(work)
-        kill(busy)
-        wait_for(lambda: busy not in executors(work), "killed executor", log)
-    finally:
-        (work / "killed").touch()
-    ended(job)
+    log = (work / "cluster.log").read_text
+    with started(master, work, "killed") as job:
+        try:
+            wait_for(lambda: any(work.glob("running.*")) or job.poll() is not None, "running task", log)
+            assert job.poll() is None, (work / "job.log").read_text()[-4_000:]
+            busy = int(next(work.glob("running.*")).suffix[1:])
+            assert busy in executors(work)
+            kill(busy)
+            wait_for(lambda: busy not in executors(work), "end of the killed executor", log)
+        finally:
+            (work / "killed").touch()
+        ended(job, work)
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
-    assert "exited with code 137" in log.read_text()  # the worker saw it
+    wait_for(lambda: "exited with code 137" in log(), "worker that saw it", log)
 
 
 def test_fit(master: str, work: Path, ds1: pa.Table) -> None:
-    ended(started(master, work, "fit"))
+    with started(master, work, "fit") as job:
+        ended(job, work)
     query = fc.parse(TEXT, SCHEMA, name="q")
     wanted = fc.fit(query, ds1.slice(0, 50_000), cost_table="paper", index="key", clusters=3)
     found = fc.load_model(work / "model")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
-from time import sleep
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -84,16 +84,8 @@ def thread(*steps: Any) -> Iterator[list[BaseException]]:
     try:
         yield errors
     finally:
-        worker.join(60)
+        worker.join(LIMIT)
         assert not worker.is_alive()
-
-
-def until(condition: Any) -> None:
-    for _ in range(60_000):
-        if condition():
-            return
-        sleep(0.001)
-    raise AssertionError("it did not come to this")
 
 
 @pytest.mark.parametrize("bound", [None, "1ms"])
@@ -200,7 +192,7 @@ def test_a_slow_consumer_holds_the_producer_back() -> None:
         steps = queue.run()
         taken = 0
         while taken < 25:
-            until(lambda taken=taken: queue.metrics()["waiting"] == min(10, 25 - taken))
+            wait_for(lambda taken=taken: queue.metrics()["waiting"] == min(10, 25 - taken), "events in the queue")
             assert queue.metrics()["put"] == min(25, taken + 10)
             next(steps)
             taken += min(4, 25 - taken)
@@ -239,7 +231,7 @@ def test_a_batch_arrives_when_put_is_called_not_when_there_is_room() -> None:
     queue = InputQueue(engine, capacity=4, stretch=4)
     queue.put(columns(4))
     with thread(lambda: queue.put(columns(6, 4)), queue.close) as errors:
-        until(lambda: len(queue._line) == 1)
+        wait_for(lambda: len(queue._line) == 1, "producer that waits")
         clock.now = 9000
         list(queue.run())
     assert errors == []
@@ -251,7 +243,7 @@ def test_a_closed_queue_refuses_more() -> None:
     queue = InputQueue(engine, capacity=4)
     queue.put(columns(3))
     with thread(lambda: queue.put(columns(5, 3))) as errors:
-        until(lambda: queue.metrics()["put"] == 4)
+        wait_for(lambda: queue.metrics()["put"] == 4, "four events that were put")
         queue.close()
     (error,) = errors
     assert isinstance(error, ValidationError)
@@ -328,7 +320,7 @@ def test_several_producers() -> None:
 
     def finish() -> None:
         for worker in workers:
-            worker.join(60)
+            worker.join(LIMIT)
         queue.close()
 
     for worker in workers:

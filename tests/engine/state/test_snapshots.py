@@ -15,6 +15,7 @@ import pytest
 import xxhash
 from moving import COUNTERS, quiet
 from user_functions import own_registry
+from waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.engine import strings
@@ -741,16 +742,16 @@ def test_a_query_added_to_a_part() -> None:
 def test_a_restored_engine_uses_generated_kernels(kernels: Path) -> None:
     assert kernels.is_dir()
     engine = running("PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.v + b.v <= c.v WITHIN 60ns RETURN a.v + c.v AS v")
-    assert engine.compile("120s")
+    assert engine.compile(LIMIT_TEXT)
     other = fc.Engine.restore(engine.snapshot())
-    assert other.compile("120s")
+    assert other.compile(LIMIT_TEXT)
     taken = fc.Engine.restore(engine.extract(range(32)))
-    assert taken.compile("120s")
+    assert taken.compile(LIMIT_TEXT)
     for one in (engine, other, taken):
         facts = one.metrics()["kernels"]
         assert facts["generated"] == facts["total"] > 0
     engine.merge(taken.extract(range(32)))
-    assert engine.compile("120s")
+    assert engine.compile(LIMIT_TEXT)
     assert engine.metrics()["kernels"]["generated"] == engine.metrics()["kernels"]["total"]
     assert ending(engine) == ending(other)
 

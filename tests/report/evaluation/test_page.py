@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import evaluation_documents as documents
 import pytest
+from waiting import LIMIT
 
 from fastcep.errors import ValidationError
 from fastcep.report.evaluation import html, save_html
@@ -126,7 +127,8 @@ def test_same_bytes_in_another_process_with_other_styles(pages: dict[Make, str],
         "PYTHONPATH": f"{root}:{root / 'tests'}", "PYTHONHASHSEED": "3", "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
         "MPLCONFIGDIR": str(tmp_path),
     }  # fmt: skip
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "page.html")], env=environment, check=True, timeout=120)
+    command = [sys.executable, "-c", code, str(tmp_path / "page.html")]
+    subprocess.run(command, env=environment, check=True, timeout=LIMIT)
     assert (tmp_path / "page.html").read_bytes() == pages[documents.bounds].encode()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import evaluation_documents as documents
 from rich.console import Console
+from waiting import LIMIT
 
 from fastcep.report.evaluation import evaluation_table
 
@@ -59,5 +60,5 @@ def test_names_are_no_markup() -> None:
 
 def test_the_table_needs_no_drawing_library() -> None:
     code = "import sys, fastcep.report.evaluation; print('matplotlib' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT)
     assert run.stdout.strip() == "False"
