@@ -48,8 +48,8 @@ def holds(conjunct: ast.Expr, bound: Bound) -> bool:
         if isinstance(part, ast.Attribute | ast.Aggregate):
             if part.leaf not in bound:
                 return True  # it mentions a variable of a branch not taken
-            if not any(bound[part.leaf]) and not (isinstance(part, ast.Aggregate) and part.function == "COUNT"):
-                return True  # it mentions an absent variable
+            if not any(bound[part.leaf]) and not (isinstance(part, ast.Aggregate) and part.name is None):
+                return True  # it mentions an absent variable, other than by COUNT(x[])
     relative = [
         (bound[part.leaf], part.index.offset)
         for part in ast.walk(conjunct)

@@ -111,7 +111,7 @@ def _negated(variable: int, places: Automaton) -> bool:
 
 def _guards(leaf: Op, places: Automaton) -> list[Op]:
     """What must be there for one mention to mean anything: the element, or a round that binds the variable."""
-    if leaf.name != "q" or leaf.data[0] in ("count", "known"):
+    if leaf.name != "q" or leaf.data[0] == "count":
         return []
     kind, member, extra, _ = leaf.data
     group = places.chain[member]
@@ -125,7 +125,7 @@ def _guards(leaf: Op, places: Automaton) -> list[Op]:
 
 def _only_counted(conjunct: ast.Expr, variable: int, translate: Translator) -> bool:
     return all(
-        isinstance(part, ast.Aggregate) and part.function == "COUNT"
+        isinstance(part, ast.Aggregate) and part.name is None
         for part in ast.walk(conjunct)
         if isinstance(part, ast.Attribute | ast.Aggregate) and translate.variables[part.leaf] == variable
     )

@@ -15,7 +15,7 @@ source. Under ``skip_till_next``, and where partial matches that time out are as
 decided: there it is decided as soon as it is known (:mod:`known`).
 
 A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
-``COUNT`` only; the guard is folded away wherever the path decides it.
+``COUNT(x[])`` only; the guard is folded away wherever the path decides it.
 """
 
 from __future__ import annotations
