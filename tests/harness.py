@@ -268,9 +268,9 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     return found
 
 
-def expected_rows(query: ast.Query, events: Sequence[Event]) -> list[Row]:
-    """What ``rows`` must give, by the reference matcher."""
-    return [as_row(query, events, match) for match in naive.find_matches(query, events)]
+def expected_rows(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[Row]:
+    """What ``rows`` must give, by the reference matcher; ``end`` as for `naive.find_matches`."""
+    return [as_row(query, events, match) for match in naive.find_matches(query, events, end=end)]
 
 
 def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:

@@ -86,26 +86,29 @@ Process = Callable[[int], list[Chosen]]  # position -> the matches that end ther
 Place = tuple[object, ...]  # what a list is sorted by
 
 
-def find_matches(query: ast.Query, events: Sequence[Event], by_runs: bool | None = None) -> list[Match]:
+def find_matches(
+    query: ast.Query, events: Sequence[Event], by_runs: bool | None = None, end: int | None = None
+) -> list[Match]:
     """All matches of ``query`` over ``events`` (in stream order), in the defined order.
 
     Windows are in the order in which they open. That is the order of their ids, unless the events were re-ordered: then
     it is, as for everything else that goes by sequence numbers, the stream's.
 
-    ``by_runs``: whether to follow partial matches; by default only where there is no other way.
+    ``by_runs``: whether to follow partial matches; by default only where there is no other way. ``end``: the time (ns)
+    to which the stream has come, if that is later than its last event.
     """
     found: list[tuple[Place, Match]] = []
-    for window in windows(query, events):
+    for window in windows(query, events, end):
         one = OneWindow(query, events, window)
         found += one.matches(needs_runs(query) if by_runs is None else by_runs)
     found.sort(key=lambda pair: pair[0])
     return [match for _, match in found]
 
 
-def timed_out(query: ast.Query, events: Sequence[Event]) -> list[TimedOut]:
+def timed_out(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[TimedOut]:
     """Partial matches that wait for an event at the end of their window; the stream's end ends all windows."""
     found: list[tuple[Place, TimedOut]] = []
-    for window in windows(query, events):
+    for window in windows(query, events, end):
         found += OneWindow(query, events, window).timed_out()
     found.sort(key=lambda pair: pair[0])
     return [one for _, one in found]

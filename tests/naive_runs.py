@@ -199,7 +199,10 @@ class Runs:
             return self.events[run.chosen[0].position].time + self.query.window.nanoseconds
         if self.search.window.until is not None:
             return self.search.window.until
-        return self.events[min(position, len(self.events) - 1)].time
+        if position < len(self.events):
+            return self.events[position].time
+        assert self.search.window.end is not None
+        return self.search.window.end
 
 
 def mentions(conjunct: ast.Expr) -> list[ast.Attribute | ast.Aggregate]:

@@ -22,6 +22,8 @@ class Window:
         Sequence number of the event that opens it; None for the whole stream of a query with WITHIN.
     until
         The time (ns) of its end.
+    end
+        Without explicit windows, the time (ns) to which the stream has come.
     closing
         Position of its last event, if it is known with that event that it is the last; None if time must pass, or the
         stream must end.
@@ -32,15 +34,22 @@ class Window:
     window_id: int | None = None
     until: int | None = None
     closing: int | None = None
+    end: int | None = None
 
 
-def windows(query: ast.Query, events: Sequence[Event]) -> list[Window]:
-    """The windows of a query in the order in which they open; under WITHIN one, which is the whole stream."""
+def windows(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[Window]:
+    """The windows of a query in the order in which they open; under WITHIN one, which is the whole stream.
+
+    ``end`` is the time (ns) to which the stream has come, if that is later than its last event.
+    """
     clause = query.window
+    last = max(events[-1].time, events[-1].time if end is None else end) if events else 0
     if not isinstance(clause, ast.ExplicitWindow):
-        return [Window(0, len(events))]
+        return [Window(0, len(events), end=last)]
     return [
-        closed(clause, events, position) for position in range(len(events)) if opens(clause.opening, events, position)
+        closed(clause, events, position, last)
+        for position in range(len(events))
+        if opens(clause.opening, events, position)
     ]
 
 
@@ -55,8 +64,8 @@ def opens(opening: ast.Bound, events: Sequence[Event], position: int) -> bool:
     return event.type in opening.types and satisfies(opening.where, {opening.variable: [event]})
 
 
-def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int) -> Window:
-    """The window that opens with the event at position ``start``."""
+def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int, end: int) -> Window:
+    """The window that opens with the event at position ``start``, in a stream that ends at a time."""
     opener, closing = events[start], clause.closing
     if closing.nanoseconds is not None:
         until = opener.time + closing.nanoseconds
@@ -75,7 +84,7 @@ def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int) -> W
             len(events),
         )
     if last >= len(events):  # it ends with the stream
-        return Window(start, len(events), opener.seq, events[-1].time)
+        return Window(start, len(events), opener.seq, end)
     return Window(start, last + 1, opener.seq, events[last].time, last)
 
 

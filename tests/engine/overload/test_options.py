@@ -274,5 +274,5 @@ def test_key_groups_go_to_an_engine_that_sheds() -> None:
     restored = fc.Engine.restore(part, shedder=shedders[1])
     found = restored.process({"type": ["B", "B"], "ts": [2, 3], "ID": [1, 2], "V": [0, 0]})
     assert shed_runs.found(found) == [(None, 0, 2), (None, 1, 3)]
-    with pytest.raises(SnapshotError, match="'ri'.* as they were"):
+    with pytest.raises(SnapshotError, match=r"'ri'.* as they were"):
         fc.Engine.restore(restored.snapshot(), shedder=shedders[0])

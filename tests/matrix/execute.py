@@ -1,0 +1,327 @@
+"""Run queries in a given way and compare all that is reported with the reference matcher."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import harness
+import naive
+import pyarrow as pa
+from disorder import MIN
+from moving import Fleet, quiet
+from naive import Event
+from timed_out import timed_out_rows
+
+import fastcep as fc
+from fastcep.engine import parted, rounds, several, stream, trial
+from fastcep.errors import ValidationError
+from fastcep.query import ast
+from fastcep.query.patterns import positive_leaves, trailing_negation
+from matrix.forms import ARROW, formed
+from matrix.refusals import OF_RUNS, Refusal, refusal_of
+from matrix.runs import Run
+
+Rows = dict[str, list[harness.Row]]  # by query
+
+
+@dataclass
+class Outcome:
+    """The run that was carried out, the paths that it took, and the options that were refused."""
+
+    run: Run
+    paths: set[str] = field(default_factory=set)
+    refused: list[Refusal] = field(default_factory=list)
+    matches: int = 0
+
+
+def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
+    """Run queries over a stream; AssertionError says where they differ from the reference matcher."""
+    outcome = Outcome(run)
+    with ExitStack() as stack:
+        stack.enter_context(patched(run))
+        engine = made(queries, outcome)
+        run = outcome.run
+        how = f"{run}\narriving as {harness.line(run.arrivals)}"
+        try:
+            Execution(queries, engine, outcome, how).go(kernels)
+        except AssertionError:
+            raise
+        except Exception as error:
+            texts = "\n".join(harness.describe(query, run.arrivals) for query in queries)
+            raise AssertionError(f"{type(error).__name__}: {error}\n{texts}\n{how}") from error
+    return outcome
+
+
+def made(queries: Sequence[ast.Query], outcome: Outcome) -> fc.Engine:
+    """Make an engine; options that are refused are taken back."""
+    for _ in range(9):
+        run = outcome.run
+        try:
+            return quiet(fc.Engine, list(queries), **engine_options(run))
+        except ValidationError as error:
+            refusal = refusal_of(str(error), OF_RUNS)
+            if refusal is None:
+                texts = "\n".join(harness.describe(query, ()) for query in queries)
+                raise AssertionError(f"not on the list of refusals: {error}\n{texts}\n{run}") from error
+            outcome.refused.append(refusal)
+            outcome.run = run.without(refusal.clause if run.choices % 2 else refusal.instead or refusal.clause)
+    raise AssertionError(f"refused again and again: {outcome.refused}")
+
+
+def engine_options(run: Run) -> dict[str, Any]:
+    """The options of `fastcep.Engine`."""
+    options: dict[str, Any] = {
+        "store": run.store, "index": run.index, "threads": run.threads, "timed_out": run.timed_out,
+        "attributes": run.attributes,
+    }  # fmt: skip
+    if run.lateness is not None:
+        options["allowed_lateness"] = f"{run.lateness}ns"
+    if run.memory_limit:
+        options["memory_limit"] = "1GiB"
+    return options | shedder_options(run)
+
+
+def shedder_options(run: Run) -> dict[str, Any]:
+    """A shedder that has nothing to do, since no event is ever late for its bound."""
+    if run.shedder is None:
+        return {}
+    return {"clock": "virtual", "latency_bound": 1e15, "shedder": fc.shedding.by_name(run.shedder)}
+
+
+def restore_options(run: Run, threads: int) -> dict[str, Any]:
+    """The options of `fastcep.Engine.restore`: those that a snapshot does not have."""
+    return {"threads": threads} | {name: value for name, value in shedder_options(run).items() if name == "shedder"}
+
+
+@contextmanager
+def patched(run: Run) -> Iterator[None]:
+    """Let trials of stores end early, and threads share what is small, as the run has it."""
+    with ExitStack() as stack:
+
+        def put(module: Any, name: str, value: Any) -> None:
+            stack.enter_context(patch.object(module, name, value))
+
+        if run.trial is not None:
+            events, cheaper = run.trial
+            for module in (several, stream, trial):
+                put(module, "TRIED", events)
+            put(trial, "_MOST_EVENTS", events)
+            put(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
+        least = 1 if run.at_once else 1 << 60
+        put(rounds, "PARALLEL_FROM", least)
+        put(parted, "PARALLEL_MATCHES", least)
+        yield
+
+
+class Execution:
+    """One run of an engine over a stream."""
+
+    def __init__(self, queries: Sequence[ast.Query], engine: fc.Engine, outcome: Outcome, how: str) -> None:
+        self.queries = queries
+        self.run = outcome.run
+        self.outcome = outcome
+        self.how = how
+        self.random = random.Random(self.run.choices)
+        self.fleet = Fleet(engine, self.random.randrange, self.restoring)
+        self.schema = queries[0].schema
+        self.found: Rows = {query.name: [] for query in queries}
+        self.timed_out: dict[str, list[naive.TimedOut]] = {query.name: [] for query in queries}
+        self.late: list[int] = []
+        self.watermark = MIN
+        self.taken: list[Event] = []  # in order, as far as nothing was late
+        self.clock = MIN
+
+    def restoring(self) -> dict[str, Any]:
+        threads = 1 if self.run.threads == 1 else self.random.choice([1, 2, 3])
+        return restore_options(self.run, threads)
+
+    # ------------------------------------------------------------------- run
+
+    def go(self, kernels: bool) -> None:
+        """Give the whole stream, then compare."""
+        run, (engine, *_) = self.run, self.fleet.engines
+        if run.long_way:
+            engine._shut()
+        if kernels:
+            assert engine.compile("5min"), engine.metrics()["kernels"]
+        self.note_plans()
+        parts = list(harness.cut(run.arrivals, run.sizes)) if run.arrivals else []
+        clocks: dict[int, int] = {}
+        start = 0
+        for number, part in enumerate(parts):
+            self.move(kernels)
+            if number in run.advances and part:
+                self.advance(part[0], start, clocks)
+            self.give(part, run.forms[min(number, len(run.forms) - 1)])
+            start += len(part)
+            self.check_in_time()
+        self.move(kernels)
+        self.call("flush")
+        self.note_stores()
+        accepted, late = self.split(clocks)
+        self.compare(accepted, late)
+        self.outcome.paths |= {"batches" if len(parts) > 1 else "one batch", "kernels" if kernels else "bytecode"}
+
+    def move(self, kernels: bool) -> None:
+        """Store and restore, or cut and join, as the run has it."""
+        fleet, how = self.fleet, self.run.move
+        if how == "stay":
+            return
+        if how == "snapshot" or not fleet.keyed:
+            fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
+            self.outcome.paths.add("snapshot")
+        elif how == "key groups":
+            places = [self.random.randrange(3) for _ in range(64)]
+            parts = [[group for group in range(64) if places[group] == place] for place in range(3)]
+            taken = [fleet.engines[0].extract(part) for part in parts if part]
+            while taken:
+                fleet.engines[0].merge(taken.pop(self.random.randrange(len(taken))))
+            self.outcome.paths.add("key groups")
+        else:
+            fleet.move()
+            if len(fleet.engines) > 1:
+                self.outcome.paths.add("several engines")
+        if kernels:
+            for engine in fleet.engines:
+                assert engine.compile("5min"), engine.metrics()["kernels"]
+
+    def advance(self, following: Event, number: int, clocks: dict[int, int]) -> None:
+        """Advance time before an event: anywhere after the last one, or beyond some that are held back."""
+        if self.run.lateness is None:
+            clock = following.time - self.random.choice([0, 1])
+            if self.taken and clock < self.taken[-1].time:
+                return
+        else:
+            clock = following.time + self.random.choice([-2, 0, 2])
+        reached = self.fleet.engines[0].metrics()["watermark"]
+        if reached is not None and clock < reached:
+            return
+        clocks[number] = self.clock = clock
+        self.call("advance", clock)
+        self.outcome.paths.add("advance")
+
+    def give(self, part: Sequence[Event], form: str) -> None:
+        """Give a batch."""
+        self.taken += part
+        if form == "send":
+            self.outcome.paths.add("send")
+            for event in part:
+                found = [harness.send(engine, self.schema, event) for engine in self.fleet.engines]
+                self.take(found)
+            return
+        self.outcome.paths.add("Arrow" if form in ARROW else "dict")
+        self.call("process", formed(harness.batch(self.schema, part), form))
+
+    def call(self, name: str, *arguments: Any) -> None:
+        self.take([getattr(engine, name)(*arguments) for engine in self.fleet.engines])
+
+    def take(self, found: Sequence[fc.Matches]) -> None:
+        """Keep what one call of each engine returned, and what it set aside."""
+        for query in self.queries:
+            rows = [rows_of(query, matches.query(query.name).to_arrow()) for matches in found]
+            self.found[query.name] += [row for own in rows for row in own]
+        for engine in self.fleet.engines:
+            for query in self.queries if self.run.timed_out else ():
+                self.timed_out[query.name] += timed_out_rows(query, engine.timed_out(query.name))
+        if self.run.lateness is not None:
+            late = [engine.late()[str(self.schema.sequence or "seq")].to_pylist() for engine in self.fleet.engines]
+            assert all(own == late[0] for own in late), f"late events differ: {late}\n{self.how}"
+            self.late += late[0]
+
+    # --------------------------------------------------------------- compare
+
+    def split(self, clocks: dict[int, int]) -> tuple[list[Event], list[Event]]:
+        """Return the events in stream order, and those that came too late, by the definition."""
+        if self.run.lateness is None:
+            return list(self.run.arrivals), []
+        from disorder import split
+
+        accepted, late = split(list(self.run.arrivals), self.run.lateness, clocks)
+        return accepted, late
+
+    def check_in_time(self) -> None:
+        """All that is decided has been reported, and nothing else."""
+        if self.run.lateness is not None or self.fleet.cut or not self.taken:
+            return
+        last = self.taken[-1]
+        for query in self.queries:
+            matches = naive.find_matches(query, self.run.arrivals)
+            decided = [
+                harness.as_row(query, self.taken, match) for match in matches
+                if harness.is_decided(match, last) or (match.deferred and match.detected_at < self.clock)
+            ]  # fmt: skip
+            how = f"after {len(self.taken)} events, {self.how}"
+            harness.assert_rows(query, self.taken, self.found[query.name], decided, how)
+
+    def compare(self, accepted: Sequence[Event], late: Sequence[Event]) -> None:
+        assert self.late == [event.seq for event in late], f"late: {self.late}, {late}\n{self.how}"
+        for query in self.queries:
+            found, wanted = self.found[query.name], harness.expected_rows(query, accepted, self.clock)
+            if self.fleet.cut:
+                found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
+            harness.assert_rows(query, accepted, found, wanted, self.how)
+            self.outcome.matches += len(wanted)
+            if self.run.timed_out and times_out_alike(query, accepted):
+                self.compare_timed_out(query, accepted)
+
+    def compare_timed_out(self, query: ast.Query, accepted: Sequence[Event]) -> None:
+        found, wanted = self.timed_out[query.name], naive.timed_out(query, accepted, self.clock)
+        if self.fleet.cut:
+            found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
+        for one, other in zip(found, wanted, strict=False):
+            if set(one.waits_for) >= set(other.waits_for):  # it does not look at how many elements a loop holds
+                one.waits_for[:] = other.waits_for
+        assert found == wanted, (
+            f"timed out: found {found}\nwanted {wanted}\n{harness.describe(query, accepted)}\n{self.how}"
+        )
+
+    # ------------------------------------------------------------------ note
+
+    def note_plans(self) -> None:
+        """Note which options are in use."""
+        run, paths = self.run, self.outcome.paths
+        paths.add(f"index={run.index}")
+        paths.add(f"store={run.store}")
+        paths.add("threads=1" if run.threads == 1 or not self.fleet.keyed else "threads>1")
+        paths |= {
+            name for name, used in {
+                "long way": run.long_way, "allowed_lateness": run.lateness is not None, "timed_out": run.timed_out,
+                "shedder": run.shedder is not None, "memory_limit": run.memory_limit, "attributes": run.attributes,
+            }.items() if used
+        }  # fmt: skip
+
+    def note_stores(self) -> None:
+        """Note how the trials ended."""
+        if self.run.store == "auto" and self.run.trial is not None:
+            why = self.fleet.engines[0].explain()
+            if "by statistics: " in why:
+                self.outcome.paths.add(f"trial → {self.run.trial[1]}")
+
+
+def rows_of(query: ast.Query, table: pa.Table) -> list[harness.Row]:
+    """The rows of a table of matches; columns of ``attributes=True`` are left out."""
+    names = [leaf.name for leaf in positive_leaves(query.pattern)] + [item.name for item in query.returns]
+    return harness.table_rows(query, table.select(["query", "window_id", "detected_at", *names]))
+
+
+def times_out_alike(query: ast.Query, events: Sequence[Event]) -> bool:
+    """Whether the reference knows what times out: a row that no key can meet, one with a null, is not held."""
+    if trailing_negation(query.pattern) is not None:
+        return False
+    if query.where is not None and any(map(_may_be_null, ast.walk(query.where))):
+        return False
+    return not any(_is_extreme(value) for event in events for value in event.values.values())
+
+
+def _may_be_null(part: ast.Expr) -> bool:
+    return isinstance(part, ast.Call) or (isinstance(part, ast.Binary) and part.operator in ("/", "//", "%", "^"))
+
+
+def _is_extreme(value: naive.Value) -> bool:
+    """Null, NaN, or so large that arithmetic overflows."""
+    return value is None or (isinstance(value, int | float) and not abs(value) <= 1 << 54)

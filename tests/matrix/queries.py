@@ -1,0 +1,195 @@
+"""Whole queries: every clause drawn independently of all others, then settled into one that fastcep accepts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from pattern_strategies import Draw, most_events, negated_patterns, nested_patterns, patterns
+from policy_strategies import adjoined, explicit_windows
+from strategies import Expressions, returned, time_windows, windows
+
+from fastcep.errors import ValidationError
+from fastcep.events import Schema
+from fastcep.plan import make_plan
+from fastcep.query import ast, parse, to_text
+from fastcep.query.check import check
+from fastcep.query.patterns import leaves_of
+from fastcep.query.source import Problem
+from matrix.refusals import OF_QUERIES, Refusal, refusal_of
+
+#: A window in which any pattern may stand; the query's own is drawn apart from the pattern.
+_ANY = ast.TimeWindow(5)
+
+_DEFAULTS: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None,
+                             "returns": (), "where": None}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A query as its text reads back, and the refusals that the draw met on the way."""
+
+    query: ast.Query
+    refused: tuple[tuple[ast.Query, Refusal], ...]
+
+
+@st.composite
+def whole_queries(draw: Draw, schema: Schema, name: str = "q") -> Drawn:
+    """A query of any clauses."""
+    return settled(draw, draw(unchecked(schema, name)))
+
+
+#: What a query is mostly about; every clause can stand in each of them. How much more often than another choice the
+#: default of a policy is taken, and which patterns, windows and numbers of conjuncts there are.
+THEMES = ("joins", "policies", "joins", "operators", "windows")
+_USUAL = {"joins": 30, "policies": 1, "operators": 4, "windows": 3}
+_CONJUNCTS = {
+    "joins": (1, 1, 1, 0, 2, 3), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3), "windows": (0, 0, 1, 2),
+}  # fmt: skip
+
+
+@st.composite
+def unchecked(draw: Draw, schema: Schema, name: str) -> ast.Query:
+    """A query of any clauses, which may be refused together."""
+    theme = draw(st.sampled_from(THEMES))
+
+    def pick(first: Any, *others: Any) -> Any:
+        return draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
+
+    pattern = draw(any_pattern(schema, theme))
+    explicit = pick(False, True) if theme != "windows" else draw(st.sampled_from([True, True, True, False]))
+    long = st.sampled_from([ast.TimeWindow(20), ast.TimeWindow(8), ast.CountWindow(8), ast.Unbounded()])
+    window = draw(explicit_windows(schema) if explicit else st.one_of(windows(), long))
+    make = Expressions(draw, schema, leaves_of(pattern))
+    keys = draw(st.lists(st.sampled_from(make.shared()), min_size=1, max_size=2, unique=True))
+    partition = tuple(keys) if draw(st.sampled_from([False, True])) else ()
+    plain = Expressions(draw, schema, make.leaves, relative=False)
+    count = draw(st.sampled_from([0, 0, 0, 1, 2]))
+    return ast.Query(
+        name,
+        adjoined(draw, pattern) if pick(False, True) else pattern,
+        window,
+        conditions(draw, make, theme),
+        partition,
+        tuple(ast.ReturnItem(returned(plain), f"r{number}") for number in range(count)),
+        strategy=pick(*ast.STRATEGIES),
+        select=pick(*ast.SELECTIONS),
+        consume=pick(*ast.CONSUMPTIONS),
+        limit=draw(st.sampled_from([None, 1, 2, 3])) if explicit else pick(None, 2),
+        after_match=pick(*ast.AFTER_MATCH),
+        weight=draw(st.sampled_from([1.0, 1.0, 1.0, 2.5])),
+        schema=schema,
+    )
+
+
+@st.composite
+def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
+    """Joins of several variables, which every store serves; sequences; negation; all operators in each other."""
+    others = (patterns, nested_patterns, negated_patterns, joins)
+    kind = draw(st.sampled_from({"joins": (joins,) * 6 + others, "operators": (nested_patterns,) * 6 + others}.get(
+        theme, others)))  # fmt: skip
+    return draw(kind(schema) if kind in (joins, patterns) else kind(schema, _ANY))
+
+
+@st.composite
+def joins(draw: Draw, schema: Schema) -> ast.Sequence:
+    """Two to four variables, those between the first and the last perhaps with ``+``."""
+    count = draw(st.integers(2, 4))
+    members = []
+    for place, variable in enumerate("abcd"[:count]):
+        types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
+        repeated = 0 < place < count - 1 and draw(st.booleans())
+        members.append(ast.Member(types, variable, 1, None if repeated else 1, repeated))
+    return ast.Sequence(tuple(members))
+
+
+def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
+    """None, or up to three conjuncts of any kind, and some on each negated variable."""
+    parts: list[ast.Expr] = []
+    for _ in range(make.pick(*_CONJUNCTS[theme])):
+        joins = make.pick(True, True, True, False) if theme == "joins" else make.pick(True, False)
+        parts.append(joined(make) if joins else make.condition())
+    for leaf in make.leaves:
+        if leaf.negated:
+            parts += [make.forbidden(leaf) for _ in range(make.pick(0, 0, 1, 2))]
+    if make.pick(*[False] * 5, True):
+        parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
+    where: ast.Expr | None = None
+    for part in parts:
+        where = part if where is None else ast.Binary("AND", where, part)
+    return where
+
+
+def joined(make: Expressions) -> ast.Expr:
+    """A condition that joins variables: of events, of elements with an event, of neighbours, or computed."""
+    kind = make.pick("equal", "equal", "sum", "less", "neighbours")
+    repeated = [leaf for leaf in make.members if leaf.repeated and leaf.group is None]
+    if kind == "neighbours" and repeated:
+        name = make.pick(*repeated).member.variable
+        ends = (ast.Attribute(name, "k", ast.Index("relative", offset)) for offset in (1, 0))
+        return ast.Binary(make.pick("=", ">=", "<"), *ends)
+
+    def own(leaf: Any) -> ast.Expr:
+        each = ast.Index("relative", 0) if leaf.repeated else None
+        variable, inner = leaf.key
+        return ast.Attribute(variable, make.pick("k", *numbers(make, leaf)), each, inner)
+
+    leaves = make.draw(st.permutations(make.members))[:3]
+    first, second, third = (leaves * 3)[:3]
+    if kind == "sum" and len(leaves) == 3:
+        return ast.Binary("=", ast.Binary(make.pick("+", "-"), own(first), own(second)), own(third))
+    return ast.Binary("=" if kind != "less" else make.pick("<", "<=", "!="), own(first), own(second))
+
+
+def numbers(make: Expressions, leaf: Any) -> list[str]:
+    """Attributes of a variable that are integers."""
+    return [key for key, dtype in make.dtypes(leaf).items() if dtype == "int64"]
+
+
+# ------------------------------------------------------------------------ settle
+
+
+def settled(draw: Draw, query: ast.Query) -> Drawn:
+    """Take back one refused clause after the other until the query is accepted."""
+    refused: list[tuple[ast.Query, Refusal]] = []
+    for _ in range(9):
+        message = error_of(query)
+        if message is None:
+            accepted = parse(to_text(query), query.schema, name=query.name)
+            return Drawn(accepted, tuple(refused))
+        refusal = refusal_of(message, OF_QUERIES)
+        if refusal is None:
+            raise AssertionError(f"not on the list of refusals: {message}\n{to_text(query)}")
+        refused.append((query, refusal))
+        query = dataclasses.replace(query, **{refusal.clause: _instead(draw, query, refusal.clause)})
+    raise AssertionError(f"refused again and again: {refused}")
+
+
+def _instead(draw: Draw, query: ast.Query, clause: str) -> Any:
+    if clause == "window":
+        return draw(time_windows())
+    if clause == "partition":
+        return ("k",)
+    return _DEFAULTS[clause]
+
+
+def error_of(query: ast.Query) -> str | None:
+    """Why a query is refused, None if it is not."""
+    for call in (check, make_plan):
+        try:
+            _call(call, query)
+        except (Problem, ValidationError) as error:
+            return str(error)
+    return None
+
+
+def _call(call: Callable[[ast.Query], Any], query: ast.Query) -> None:
+    call(query)
+
+
+def most(queries: list[ast.Query]) -> int:
+    """How many events a stream may have so that the reference matcher is quick on all queries."""
+    return min(most_events(query.pattern) for query in queries)

@@ -1,0 +1,187 @@
+"""What fastcep rejects, each with the clauses or paths that cannot stand together, and the reason.
+
+An error that is on none of these lists is a defect, and fails the test that meets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+EXPLICIT = ("OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t", "CLOSE AFTER n EVENTS", "CLOSE ON")
+WITHIN = ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED")
+SELECT = ("SELECT first", "SELECT last", "SELECT cumulative")
+SKIP = ("SKIP TO NEXT", "SKIP PAST LAST")
+CONTIGUITY = ("partition_contiguity", "strict_contiguity", "NEXT", "CONSECUTIVE")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error that is meant.
+
+    Attributes
+    ----------
+    error
+        A regular expression that the message contains.
+    ones, others
+        The clauses or paths that cannot stand together: each of ``ones`` with each of ``others``.
+    reason
+        Why, as a sentence.
+    clause
+        The field of the query, or the option of the run, that is taken back.
+    instead
+        Another option that is taken back instead, in half of the cases.
+    """
+
+    error: str
+    ones: tuple[str, ...]
+    others: tuple[str, ...]
+    reason: str
+    clause: str
+    instead: str = ""
+
+
+#: Raised when a query is checked or planned; ``clause`` is a field of `ast.Query`.
+OF_QUERIES = (
+    Refusal(
+        "with the window, which must be a time or explicit", ("NEG first", "NEG last"), WITHIN[1:],
+        "A NEG at an edge needs a window whose beginning and end are times.", "window",
+    ),
+    Refusal(
+        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
+        "PERIODIC ticks until the end of WITHIN t.", "window",
+    ),
+    Refusal(
+        "SELECT .*, but .*is decided only when|SELECT .*are decided only when", ("NEG last", "PERIODIC"), SELECT,
+        "Such a match is decided when its window has ended, later than the event it ends in.", "select",
+    ),
+    Refusal(
+        "CONSUME .*, but .*is decided only when|CONSUME .*are decided only when", ("NEG last", "PERIODIC"),
+        ("CONSUME consumed",), "Such a match is decided when its window has ended, later than the event it ends in.",
+        "consume",
+    ),
+    Refusal(
+        "AFTER MATCH .*, but .*is decided only when|AFTER MATCH .*are decided only when", ("NEG last", "PERIODIC"),
+        SKIP, "Such a match is decided when its window has ended, later than the event it ends in.", "after_match",
+    ),
+    Refusal(
+        "RETURN speaks of one match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.", "returns",
+    ),
+    Refusal("LIMIT counts the matches of a window", ("LIMIT k",), WITHIN, "LIMIT is per explicit window.", "limit"),
+    Refusal(
+        "partition_contiguity speaks of neighbours", ("partition_contiguity",), (),
+        "partition_contiguity needs PARTITION BY.", "partition",
+    ),
+    Refusal(
+        "mention what is bound after the event behind it", ("(…)+ g[]", "(…)? g"), ("skip_till_next",),
+        "Only where a condition on a NEG in a group mentions what is bound later.", "where",
+    ),
+)  # fmt: skip
+
+#: Raised when an engine is made, state is moved, or a stream is cut; ``clause`` is an option of `runs.Run`.
+OF_RUNS = (
+    Refusal(
+        "cannot have store='factorised': its pattern is not a SEQ of variables",
+        ("AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
+         "(…)+ g[]", "(…)? g"), ("store=factorised",),
+        "It enumerates a SEQ of variables only.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': .* is optional, bounded or consecutive",
+        ("T? x", "T* x[]", "T{m,n} x[]", "CONSECUTIVE", "ANY DISTINCT"), ("store=factorised",),
+        "It serves single variables and unbounded `+`.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': it does not begin with one single variable and end with another",
+        ("T+ x[]",), (), "", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': an event must follow another directly, or advances",
+        ("NEXT", "skip_till_next", "partition_contiguity", "strict_contiguity"), ("store=factorised",),
+        "It enumerates every combination: skip_till_any only.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': its policies choose between matches",
+        (*SELECT, "CONSUME consumed", "LIMIT k", *SKIP), ("store=factorised",),
+        "It has no partial matches that a reported match could end.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': events open or close its windows", EXPLICIT, ("store=factorised",),
+        "It has one window per match only.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': .* is about (the whole|one element) of a Kleene variable",
+        ("AVG(x[].a)", "x[first].a"), ("store=factorised",),
+        "A condition must be known of the event chosen and of those after it.", "store",
+    ),
+    Refusal(
+        "cannot have store='factorised': partial matches that time out", ("timed_out",), ("store=factorised",),
+        "It has no partial matches that could time out.", "store", "timed_out",
+    ),
+    Refusal(
+        "cannot have store='factorised': partial matches are shed", ("shedder",), ("store=factorised",),
+        "It has no partial matches that could be shed.", "store", "shedder",
+    ),
+    Refusal(
+        "cannot have store='factorised': with index=", ("index=key", "index=off"), ("store=factorised",),
+        "The option is about the indexes of partial matches.", "store", "index",
+    ),
+    Refusal(
+        "cannot have store='factorised': (it depends|.* compares |.* is equal to|.* is not of one type)", (), (), "",
+        "store",
+    ),
+    Refusal("nothing for a second thread to do", (), (), "", "threads"),
+    Refusal(
+        "latencies are measured, and load is shed, with one thread only", ("threads>1",), ("shedder",),
+        "Latencies are measured with one thread.", "shedder",
+    ),
+    Refusal(
+        "asks for contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
+        "Such partial matches end at the next event, not with their window.", "timed_out",
+    ),
+    Refusal(
+        "mention what is bound after the event behind it", (), (), "", "timed_out",
+    ),
+    Refusal(
+        "RETURN speaks of one match", ("SELECT cumulative",), ("attributes",), "RETURN speaks of one match.",
+        "attributes",
+    ),
+)  # fmt: skip
+
+#: Why a stream cannot be cut into slices, behind "slices by time: " or "slices by key: ".
+OF_SLICES = (
+    Refusal(
+        "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time",),
+        "A match may begin any time before.", "",
+    ),
+    Refusal(
+        "time: CONSUME consumed", ("CONSUME consumed",), ("slices by time",),
+        "What a match consumed is known from its slice only.", "",
+    ),
+    Refusal(
+        "time: AFTER MATCH", SKIP, ("slices by time",),
+        "What a match ends is known from its slice only.", "",
+    ),
+    Refusal("time: LIMIT", ("LIMIT k",), ("slices by time",), "It counts matches of any time before.", ""),
+    Refusal("time: CLOSE ON an event", ("CLOSE ON",), ("slices by time",), "A window may begin any time before.", ""),
+    Refusal(
+        "key: WITHIN [0-9,]+ EVENTS counts", ("WITHIN n EVENTS",), ("slices by key",),
+        "It counts the events of all keys.", "",
+    ),
+    Refusal("key: WINDOW is opened", EXPLICIT, ("slices by key",), "Its windows are opened by events of all keys.", ""),
+    Refusal(
+        "key: contiguity is that of the stream", ("strict_contiguity",), ("slices by key",),
+        "Events of all keys lie between others.", "",
+    ),
+    Refusal("key: contiguity is that of the stream", (), (), "", ""),
+    Refusal(
+        "key: (no attribute is equal|not every step joins|an event of type|.* is not of one type|LIMIT|AFTER)", (), (),
+        "", "",
+    ),
+)  # fmt: skip
+
+
+def refusal_of(message: str, known: Iterable[Refusal]) -> Refusal | None:
+    """Return the refusal that an error message is, None if it is none."""
+    return next((item for item in known if re.search(item.error, message, re.DOTALL)), None)

@@ -1,0 +1,44 @@
+"""A stream cut into slices, as Spark cuts it, each run by an engine of its own in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import harness
+import sliced
+from naive import Event
+
+from fastcep.plan import make_plan
+from fastcep.plan.plan import KeyPlan
+from fastcep.plan.slicing import Context, slicing_of
+from fastcep.query import ast
+from fastcep.spark.place import Cut
+from fastcep.spark.slices import time_cut
+from matrix.execute import Outcome
+from matrix.refusals import OF_SLICES, refusal_of
+
+
+def sliced_outcome(
+    query: ast.Query, events: Sequence[Event], how: str, edges: Sequence[int], wanted: int, outcome: Outcome
+) -> None:
+    """Cut a stream by time or by key and compare what its slices find with the reference matcher."""
+    first, last = (events[0].time, events[-1].time) if events else (0, 0)
+    slicing = slicing_of(make_plan(query), last - first)
+    allowed = slicing.time if how == "time" else slicing.key
+    if isinstance(allowed, str):
+        refusal = refusal_of(f"slices by {how}: {allowed}", OF_SLICES)
+        assert refusal is not None, f"not on the list of refusals: slices by {how}: {allowed}"
+        outcome.refused.append(refusal)
+        return
+    numbered = query.schema.sequence is not None
+    if isinstance(allowed, Context):
+        made = time_cut(list(edges), wanted, allowed, counted=not numbered)
+        made = made.placed(sliced.counts(events, made)) if made.edges else made
+        table = sliced.detected(query, events, Cut(made.slices, made), numbered=numbered)
+    else:
+        assert isinstance(allowed, KeyPlan)
+        cut, route = sliced.by_key(query, events, wanted, edges)
+        table = sliced.detected(query, events, cut, route, numbered=True)
+    found = harness.table_rows(query, table)
+    harness.assert_same(query, list(events), found, f"cut by {how} at {edges} into {wanted}")
+    outcome.paths.add(f"slices by {how}")
