@@ -11,12 +11,13 @@ event by event, selection, consumption and AFTER MATCH (`naive_policies`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from naive_chosen import Chosen, birth_order
 from naive_conditions import Event, return_value
-from naive_policies import Policy
+from naive_policies import Partition, Policy
 from naive_runs import Runs
 from naive_search import Detected, Search
 from naive_values import Value
@@ -127,28 +128,35 @@ class OneWindow:
         self.query = query
         self.window = window
         self.all_events = events
-        self.policy = Policy(query)
+        self.policy = Policy(query, events[window.start : window.stop])
         self.search = Search(query, events, window, self.policy.consumed)
 
     def matches(self, by_runs: bool) -> list[tuple[Place, Match]]:
         """Its matches, each behind its place in the order."""
         process = Runs(self.search, self.policy).complete if by_runs else self.enumerated()
-        found: list[tuple[Place, Match]] = []
+        found: list[tuple[Place, Match, Partition]] = []
         for position in range(len(self.search.events)):
-            found += [self.placed(one) for one in self.reported(process(position))]
-        found.sort(key=lambda pair: pair[0])
-        return found if self.query.limit is None else found[: self.query.limit]
+            for one in self.reported(process(position)):
+                found.append((*self.placed(one), self.policy.partition(one[0])))
+        found.sort(key=lambda entry: entry[0])
+        counts = Counter[Partition]()
+        kept: list[tuple[Place, Match]] = []
+        for place, match, partition in found:
+            counts[partition] += 1
+            if self.query.limit is None or counts[partition] <= self.query.limit:
+                kept.append((place, match))
+        return kept
 
     def timed_out(self) -> list[tuple[Place, TimedOut]]:
         """What times out in it, each behind its place in the order."""
         runs = Runs(self.search, self.policy)
-        count = 0
+        counts = Counter[Partition]()
         for position in range(len(self.search.events)):
             detected = self.reported(runs.complete(position))
-            count += sum(not deferred for _, _, deferred in detected)
-            if self.query.limit is not None and count >= self.query.limit:
-                runs.runs.clear()  # the window is done
-                break
+            counts.update(self.policy.partition(chosen) for chosen, _, deferred in detected if not deferred)
+            if self.query.limit is not None:  # a partition with as many matches is done
+                limit = self.query.limit
+                runs.runs = [run for run in runs.runs if counts[self.policy.partition(run.chosen)] < limit]
         runs.end()
         # Under WITHIN n EVENTS each event ends the window of one start.
         one_by_one = isinstance(self.query.window, ast.CountWindow)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from naive_chosen import Chosen, birth_order
+from naive_conditions import Event
+from naive_values import Value
 
 from fastcep.query import ast
+
+
+Partition = tuple[Value, ...]
 
 
 def positions(chosen: Chosen) -> tuple[int, ...]:
@@ -13,7 +20,9 @@ def positions(chosen: Chosen) -> tuple[int, ...]:
 
 
 class Policy:
-    """The policies of a query in one window, and what they have done so far.
+    """The policies of a query in one window with these events, and what they have done so far.
+
+    With PARTITION BY they act in each partition for itself.
 
     Attributes
     ----------
@@ -22,14 +31,15 @@ class Policy:
     starts
         Positions at which no match may start any more, by SKIP TO NEXT.
     past
-        The last position at which no match may start any more, by SKIP PAST LAST.
+        By partition the last position at which no match may start any more, by SKIP PAST LAST.
     """
 
-    def __init__(self, query: ast.Query) -> None:
+    def __init__(self, query: ast.Query, events: Sequence[Event]) -> None:
         self.query = query
+        self.events = events
         self.consumed: set[int] = set()
         self.starts: set[int] = set()
-        self.past = -1
+        self.past: dict[Partition, int] = {}
 
     @property
     def none(self) -> bool:
@@ -39,7 +49,13 @@ class Policy:
     def dropped(self, chosen: Chosen) -> bool:
         """Whether a match, or a partial one, is gone."""
         own = positions(chosen)
-        return not self.consumed.isdisjoint(own) or own[0] in self.starts or own[0] <= self.past
+        past = self.past.get(self.partition(chosen), -1)
+        return not self.consumed.isdisjoint(own) or own[0] in self.starts or own[0] <= past
+
+    def partition(self, chosen: Chosen) -> Partition:
+        """The partition of a match: what all of its events have in the attributes of PARTITION BY."""
+        values = self.events[chosen[0].position].values
+        return tuple(values[name] for name in self.query.partition)
 
     def report(self, candidates: list[Chosen]) -> list[Chosen]:
         """Those of the matches that end in one event that are reported, both in birth order.
@@ -77,4 +93,5 @@ class Policy:
         if self.query.after_match == "skip to next":
             self.starts.add(own[0])
         elif self.query.after_match == "skip past last":
-            self.past = max(self.past, own[-1])
+            partition = self.partition(reported)
+            self.past[partition] = max(self.past.get(partition, -1), own[-1])

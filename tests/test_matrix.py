@@ -12,7 +12,7 @@ from matrix.tally import Tally
 EXAMPLES = settings().max_examples
 
 
-@independent(5 * EXAMPLES)
+@independent(10 * EXAMPLES)
 @given(cases())
 def test_bytecode(case: Case) -> None:
     outcome = check(case, Tally())

@@ -39,6 +39,7 @@ cdef struct Core:
     int n_states
     int n_indexes            # of the states; those of the negations follow
     int n_negations
+    int n_counts             # 1: matches are counted by partition, in an index behind these
     int n_columns
     int n_foralls
     int n_sets
@@ -114,6 +115,9 @@ cdef struct Core:
     int after_match
     int64_t limit            # matches per window, 0 for no limit
     int64_t reported         # of the window
+    int n_partition          # words of the key of a partition, if policies act in each for itself; else 0
+    uint64_t current         # members to which the event that is matched may be bound,
+    int current_place        # and its place in the chunk; -1: there is none
     Windows windows          # explicit ones
     Part outside             # isolated: what stands here while no window is entered
     int64_t window_id        # of the window that is entered,
@@ -198,6 +202,11 @@ cdef inline void row_inputs(Core* core, const Code* program, int number_of_index
             core.inputs[j].bits = column_of(index, bucket, 0) + first
             core.inputs[j].bit = number
             core.inputs[j].stride = 1
+
+
+cdef inline int stores_of(const Core* core) noexcept nogil:
+    """How many indexes there are: of states, of negations, and of counted matches."""
+    return core.n_indexes + core.n_negations + core.n_counts
 
 
 cdef inline int64_t position_of(int64_t word) noexcept nogil:

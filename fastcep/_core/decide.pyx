@@ -11,6 +11,7 @@ from fastcep._core.core cimport Core, count_row
 from fastcep._core.emit cimport emit_staged, end_event
 from fastcep._core.negate cimport none_came
 from fastcep._core.pending cimport HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
+from fastcep._core.policy cimport within_limit
 from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.tables cimport State
 
@@ -96,7 +97,8 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
         _load(core, row)
         core.now = due.time
         stands = none_came(core, state.at_end, state.n_at_end, state, 0, due.time)
-        if stands:
+        core.current_place = -1
+        if stands and (core.n_counts == 0 or within_limit(core, state)):
             emit_staged(core, state, 0)
         if stands and core.period > 0 and _ticks_after(core, due.time, row[2]):
             if wait(&core.pending, due.time + core.period, due.birth, due.row) < 0:

@@ -8,7 +8,8 @@
 ``starts``             place, time, position, rows, window (the latest that was open). The *place* is the number of an
                        isolated window, -1 outside; by place, then in order. A start's number is its place in here
 ``nodes``              start, event word, previous node or -1. A node's number is its place in here
-``index N``            per bucket of index N (those of negations follow): place, rows, then the words of its key
+``index N``            per bucket of index N: place, rows, then the words of its key. Those of negations follow; then, where
+                       matches are limited by partition, one whose rows count the matches reported in a window
 ``rows N``             its rows, bucket by bucket: fixed words, then columns. Starts and nodes by number
 ``waiting``            matches that wait: place, time, birth, then the words of `Pending`'s row, likewise by number
 ``partitions``         position of the last event, then the words of its key
@@ -21,7 +22,7 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, stores_of
 from fastcep._core.gauges cimport first_position
 from fastcep._core.pending cimport HEAD, Pending, row_at
 from fastcep._core.starts cimport Starts
@@ -44,7 +45,7 @@ cdef class _Place:
 cdef dict dump(Core* core):
     cdef list places = _places(core)
     out = {"windows": _windows(core), "starts": _starts(core, places), "nodes": _nodes(places)}
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(stores_of(core)):
         out[f"index {i}"], out[f"rows {i}"] = _rows(core, places, i)
     out["waiting"] = _waiting(core, places)
     out["partitions"] = _partitions(core)

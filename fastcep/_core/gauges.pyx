@@ -2,7 +2,7 @@
 """Gauges: rows, keys and bytes of indexes (in windows too), and the string codes that they hold."""
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, stores_of
 from fastcep._core.decide cimport outputs_of
 from fastcep._core.pending cimport Pending
 from fastcep._core.starts cimport Starts, starts_bytes
@@ -39,7 +39,7 @@ cdef int64_t keys_in(const Core* core) noexcept nogil:
     cdef int i
     for number in range(core.windows.first - 1, core.windows.next):
         indexes = indexes_of(core, number)
-        for i in range(core.n_indexes + core.n_negations if indexes != NULL else 0):
+        for i in range(stores_of(core) if indexes != NULL else 0):
             total += indexes[i].n_buckets
     return total
 
@@ -51,7 +51,7 @@ cdef int64_t key_bytes(const Core* core) noexcept nogil:
     cdef int i
     for number in range(core.windows.first - 1, core.windows.next):
         indexes = indexes_of(core, number)
-        for i in range(core.n_indexes + core.n_negations if indexes != NULL else 0):
+        for i in range(stores_of(core) if indexes != NULL else 0):
             total += index_bytes(indexes + i) - indexes[i].bytes
     return total + (index_bytes(&core.hashed) - core.hashed.bytes if core.hashed.budget != NULL else 0)
 
@@ -117,7 +117,7 @@ cdef void mark_codes(const Core* core, int n_outputs, uint8_t* marks, int64_t li
         indexes = indexes_of(core, number)
         if indexes == NULL:
             continue
-        for i in range(core.n_indexes + core.n_negations):
+        for i in range(stores_of(core)):
             _mark_index(indexes + i, marks, limit)
         if number < core.windows.first:
             _mark_waiting(&core.pending, core.n_slots, n_outputs, marks, limit)

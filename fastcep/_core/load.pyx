@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from fastcep._core.core cimport Core, position_of
+from fastcep._core.core cimport Core, position_of, stores_of
 from fastcep._core.dump cimport is_chained
 from fastcep._core.parts cimport enter, leave, set_able
 from fastcep._core.pending cimport HEAD, new_row, row_at, wait
@@ -64,7 +64,7 @@ cdef _Bounds _bounds(Core* core, dict state, int64_t places):
     out.nodes = np.searchsorted(nodes, np.asarray(out.starts))
     out.waiting = begins(state["waiting"][0], "waiting matches", (-1, last))
     out.buckets, out.rows = [], []
-    for number in range(core.n_indexes + core.n_negations):
+    for number in range(stores_of(core)):
         heads = state[f"index {number}"]
         _check(heads.shape[0] == 2 + core.indexes[<int>number].words, "keys")
         _check(_is_within(heads[1], 1, state[f"rows {number}"].shape[1] + 1), "keys")  # so that the sum does not wrap
@@ -107,7 +107,7 @@ cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) exce
     cdef int i
     _load_starts(core, state["starts"][:, start:bounds.starts[place + 2]])
     _load_nodes(core, state["nodes"][:, node:bounds.nodes[place + 2]], start, node)
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(stores_of(core)):
         heads = state[f"index {i}"][:, bounds.buckets[i][place + 1]:bounds.buckets[i][place + 2]]
         if heads.shape[1] > 0:
             rows = state[f"rows {i}"][:, bounds.rows[i][place + 1]:bounds.rows[i][place + 2]]

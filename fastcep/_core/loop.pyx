@@ -6,7 +6,7 @@ from fastcep._core.batch cimport Events
 from fastcep._core.commit cimport commit
 from fastcep._core.decide cimport decide, drop_pending
 from fastcep._core.emit cimport end_event
-from fastcep._core.core cimport Core
+from fastcep._core.core cimport Core, stores_of
 from fastcep._core.cut cimport cut_event
 from fastcep._core.extend cimport begin, extend, probe
 from fastcep._core.factorised cimport complete, keep
@@ -155,6 +155,7 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
     cdef uint64_t completed
     core.event_birth = core.next_birth
     core.emitted = 0
+    core.current, core.current_place = members, k
     if members & core.shed.cut.completing:
         completed = members & core.shed.cut.completing
         members ^= completed
@@ -284,13 +285,13 @@ cdef int64_t indexes_bytes(Core* core) noexcept nogil:
     cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
     cdef Part* part
     cdef int i
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(stores_of(core)):
         total += index_bytes(core.indexes + i)
     if core.hashed.budget != NULL:
         total += index_bytes(&core.hashed)
     for number in range(core.windows.first, core.windows.next):
         part = window_at(&core.windows, number).part
-        for i in range(core.n_indexes + core.n_negations if part != NULL else 0):
+        for i in range(stores_of(core) if part != NULL else 0):
             total += index_bytes(part.indexes + i)
     return total
 

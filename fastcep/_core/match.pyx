@@ -25,7 +25,7 @@ from libc.string cimport memset
 import numpy as np
 
 from fastcep._core.batch cimport Batch, Events
-from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core
+from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, stores_of
 from fastcep._core.decide cimport decide
 from fastcep._core.dump cimport dump, is_chained
 from fastcep._core.filters cimport Filter, Passed
@@ -112,6 +112,8 @@ cdef class Matcher:
             self.core.partition, self.core.partition_floats = tables.partition, tables.partition_floats
             if index_init(&self.core.partitions, &self.core.budget, len(plan.partition.floats), 1, 0) < 0:
                 raise MemoryError("no memory for the matcher")
+        self.core.n_partition = len(plan.per_partition[0]) if plan.per_partition else 0
+        words = max(words, self.core.n_partition)
         self.core.key = <int64_t*>calloc(words, sizeof(int64_t))
         self.core.words = <Source*>calloc(words, sizeof(Source))
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
@@ -125,7 +127,7 @@ cdef class Matcher:
         self.core.next_passed = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
         self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
-        self.core.indexes = <Index*>calloc(max(1, tables.n_indexes + tables.n_negations + tables.n_kept), sizeof(Index))
+        self.core.indexes = <Index*>calloc(tables.n_indexes + tables.n_negations + tables.n_kept + 1, sizeof(Index))
         for i, item in enumerate(plan.indexes):
             if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
                           self.core.states[item.state].columns) < 0:
@@ -137,6 +139,10 @@ cdef class Matcher:
                           len(item.registers) + 1 if item.registers else 0) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_negations = i + 1
+        if plan.limit > 0 and plan.per_partition:
+            if index_init(self.core.indexes + stores_of(&self.core), &self.core.budget, self.core.n_partition, 1, 0) < 0:
+                raise MemoryError("no memory for the matcher")
+            self.core.n_counts = 1
         self._keep_events(tables)
         for i in range(self.core.n_members):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
@@ -207,7 +213,7 @@ cdef class Matcher:
                 vec_free(self.core.timed_lengths + i)
         for i in range(self.core.n_slots if self.core.chains != NULL else 0):
             vec_free(self.core.chains + i)
-        for i in range(self.core.n_indexes + self.core.n_negations):
+        for i in range(stores_of(&self.core)):
             index_clear(self.core.indexes + i)
         index_clear(&self.core.partitions)
         index_clear(&self.core.hashed)

@@ -8,10 +8,11 @@ core's, so that everything else needs to know nothing of windows.
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core, read_key
+from fastcep._core.core cimport Core, read_key, stores_of
 from fastcep._core.decide cimport decide
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.policy cimport limit_is_reached, partition_of
 from fastcep._core.remove cimport drop_rowless
 from fastcep._core.shed cimport kept_out
 from fastcep._core.starts cimport drop_first, starts_clear, starts_init
@@ -165,6 +166,9 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) n
         able = core.asked & window.able
         if able and core.shed.in_windows != NULL and kept_out(core, window.position):
             able = 0
+        if able and core.n_counts > 0 and window.part != NULL and partition_of(core, able, k) and limit_is_reached(
+                core, counts_of(core, window.part)):
+            able = 0
         if able and (able & ~core.able.keyed or _extends(core, window.part, able, k)):
             members[0] = able
             return number if enter(core, window) else -1
@@ -249,7 +253,7 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     core.starts = core.outside.starts
     core.indexes = core.outside.indexes
     core.pending = core.outside.pending
-    if core.limit > 0 and window.reported >= core.limit:
+    if core.limit > 0 and core.n_counts == 0 and window.reported >= core.limit:
         _end(core, window)
 
 
@@ -257,7 +261,7 @@ cdef Part* _new_part(Core* core) noexcept nogil:
     cdef int64_t bytes = part_bytes(core)
     cdef Part* part = <Part*>obtain(&core.budget, bytes)
     cdef Index* index
-    cdef int i, n = core.n_indexes + core.n_negations
+    cdef int i, n = stores_of(core)
     if part == NULL:
         return NULL
     memset(part, 0, bytes)
@@ -276,7 +280,7 @@ cdef Part* _new_part(Core* core) noexcept nogil:
 
 cdef void _free_part(Core* core, Part* part) noexcept nogil:
     cdef int i
-    for i in range(core.n_indexes + core.n_negations):
+    for i in range(stores_of(core)):
         index_clear(part.indexes + i)
     starts_clear(&part.starts)
     pending_clear(&part.pending)
@@ -285,16 +289,33 @@ cdef void _free_part(Core* core, Part* part) noexcept nogil:
 
 cdef int64_t part_bytes(const Core* core) noexcept nogil:
     """Bytes of a part, with its indexes' heads behind it, without what they hold."""
-    return sizeof(Part) + (core.n_indexes + core.n_negations) * sizeof(Index)
+    return sizeof(Part) + stores_of(core) * sizeof(Index)
+
+
+cdef Index* counts_of(const Core* core, const Part* part) noexcept nogil:
+    """Where the matches of each partition are counted that a window has reported."""
+    return part.indexes + stores_of(core) - 1
 
 
 cdef void drop_part(Core* core, Opened* window) noexcept nogil:
-    """Forget what is in a window, which stays open if it is."""
+    """Forget what is in a window, which stays open if it is; how many matches it has reported is not forgotten."""
+    cdef Index counts
+    cdef bint counted = False
     window.able = 0 if window.closed else core.windows.able
-    if window.part != NULL:
-        core.elsewhere -= window.part.starts.live
-        _free_part(core, window.part)
-        window.part = NULL
+    if window.part == NULL:
+        return
+    if core.n_counts > 0 and not window.closed and counts_of(core, window.part).n_buckets > 0:
+        counts = counts_of(core, window.part)[0]
+        memset(counts_of(core, window.part), 0, sizeof(Index))
+        counted = True
+    core.elsewhere -= window.part.starts.live
+    _free_part(core, window.part)
+    window.part = _new_part(core) if counted else NULL
+    if counted and window.part != NULL:
+        index_clear(counts_of(core, window.part))
+        counts_of(core, window.part)[0] = counts
+    elif counted:
+        index_clear(&counts)
 
 
 cdef void end_parts(Core* core) noexcept nogil:

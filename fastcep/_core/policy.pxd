@@ -1,5 +1,9 @@
 # Which matches of an event are reported, and what follows from them. See policy.pyx.
+from libc.stdint cimport int64_t, uint64_t
+
 from fastcep._core.core cimport Core
+from fastcep._core.store cimport Index
+from fastcep._core.tables cimport State
 
 
 cdef enum:              # selections, as in fastcep.query.ast
@@ -15,4 +19,7 @@ cdef enum:              # what is skipped after a match, likewise
 
 
 cdef void apply_policies(Core* core) noexcept nogil
+cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil
+cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil
 cdef void policy_clear(Core* core) noexcept nogil
+cdef bint within_limit(Core* core, const State* state) noexcept nogil

@@ -3,14 +3,24 @@
 
 They stand at the end of the output, in birth order. What is not reported is taken out of it again; then partial matches that
 hold an event which leaves, or begin where nothing may begin any more, are removed. Meaning: SEMANTICS, Selection policy.
+
+With PARTITION BY all of that happens inside the partition of the event. The key of every row has the words of its
+partition (``IndexInfo.partition``), so that the rows of one can be removed; and the matches that a window has reported are
+counted by partition, in an index behind those of the rows (``Core.n_counts``).
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint64_t
 from libc.stdlib cimport qsort
 
-from fastcep._core.core cimport Core
-from fastcep._core.remove cimport drop_holders, drop_starts
+from fastcep._core.core cimport Core, read_key, stores_of
+from fastcep._core.remove cimport drop_holders, drop_partition, drop_starts
 from fastcep._core.starts cimport drop_all
+from fastcep._core.store cimport Index, append, bucket_at, find, find_or_add
+from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport Vec, push, vec_free
+
+cdef extern from *:
+    int __builtin_ctzll(unsigned long long) noexcept nogil
+
 
 cdef void apply_policies(Core* core) noexcept nogil:
     """Choose among the event's matches, and let follow what follows from those that are reported."""
@@ -26,7 +36,10 @@ cdef void apply_policies(Core* core) noexcept nogil:
         core.chosen.data[_best(core, n)] = 1
     elif core.select == EACH and core.after_match != NO_SKIP:
         _skip(core, n)
-    if core.limit > 0:
+    if core.n_counts > 0:
+        if core.current_place >= 0:  # else they were counted one by one
+            _cut_in_partition(core, n)
+    elif core.limit > 0:
         _cut(core, n)
     if core.consumes:
         for i in range(n):  # what lost against newer instances is superseded
@@ -44,7 +57,10 @@ cdef void apply_policies(Core* core) noexcept nogil:
         return
     _ascend(&core.leaving, 0)
     if core.after_match == PAST_LAST and core.emitted > 0:
-        drop_all(&core.starts)
+        if core.n_partition == 0:
+            drop_all(&core.starts)
+        elif partition_of(core, core.current, core.current_place):
+            drop_partition(core)
     if core.consumes:
         drop_holders(core)
     elif core.leaving.size > 0:
@@ -193,6 +209,61 @@ cdef void _cut(Core* core, int64_t n) noexcept nogil:
             core.reported += 1
     if core.select == CUMULATIVE:
         core.reported += 1
+
+
+cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil:
+    """Write the key of the partition of event ``k`` of the chunk, which may be bound to ``members``; False: it is in none."""
+    return read_key(core.leaves[__builtin_ctzll(members)].partition, core.n_partition, k, core.key)
+
+
+cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil:
+    """Whether as many matches of the partition in ``core.key`` have been reported as the window's limit allows."""
+    cdef int64_t number = find(counts, core.key)
+    return number >= 0 and bucket_at(counts, number).data[0] >= core.limit
+
+
+cdef int64_t* _count_of(Core* core) noexcept nogil:
+    """How many matches of the partition in ``core.key`` the window has reported; NULL without memory."""
+    cdef Index* counts = core.indexes + stores_of(core) - 1
+    cdef int64_t number = find_or_add(counts, core.key)
+    if number >= 0 and bucket_at(counts, number).size == 0:
+        if append(counts, number, INT64_MIN) < 0:
+            number = -1
+        else:
+            bucket_at(counts, number).data[0] = 0
+    if number < 0:
+        core.failed = True
+        return NULL
+    return bucket_at(counts, number).data
+
+
+cdef void _cut_in_partition(Core* core, int64_t n) noexcept nogil:
+    """``_cut`` by the count of the event's partition, whose partial matches go when the limit is reached."""
+    cdef int64_t* count
+    if not partition_of(core, core.current, core.current_place):
+        return
+    count = _count_of(core)
+    if count == NULL:
+        return
+    core.reported = count[0]
+    _cut(core, n)
+    count[0] = core.reported
+    core.reported = 0
+    if count[0] >= core.limit:
+        drop_partition(core)
+
+
+cdef bint within_limit(Core* core, const State* state) noexcept nogil:
+    """Whether the window's limit allows the waiting match that is staged row 0, of this state; it is counted then."""
+    cdef int64_t* count
+    cdef int w
+    for w in range(core.n_partition):
+        core.key[w] = core.stage.out[state.partition[w]][0]
+    count = _count_of(core)
+    if count == NULL or count[0] >= core.limit:
+        return False
+    count[0] += 1
+    return True
 
 
 cdef void _take_out(Core* core, int64_t n) noexcept nogil:

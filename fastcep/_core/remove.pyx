@@ -10,7 +10,7 @@ from fastcep._core.core cimport Core, position_of
 from fastcep._core.memory cimport give_back, obtain
 from fastcep._core.pending cimport row_at
 from fastcep._core.starts cimport Starts, drop_empty, free_nodes
-from fastcep._core.store cimport Bucket, Index, bucket_at, compact
+from fastcep._core.store cimport Bucket, Index, bucket_at, compact, key_of
 from fastcep._core.tables cimport State
 from fastcep._core.vectors cimport contains, push
 
@@ -118,6 +118,24 @@ cdef void drop_starts(Core* core) noexcept nogil:
                 start = bucket.data[r * index.fixed]
                 if start >= core.starts.first and contains(
                         &core.leaving, core.starts.position[start & core.starts.mask]):
+                    _remove(core, bucket.data + r * index.fixed)
+
+
+cdef void drop_partition(Core* core) noexcept nogil:
+    """Remove every row of the partition whose key is ``core.key``."""
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t b, r
+    cdef int i, w
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for w in range(core.n_partition):
+                if key_of(bucket)[core.infos[i].partition[w]] != core.key[w]:
+                    break
+            else:
+                for r in range(bucket.head, bucket.size):
                     _remove(core, bucket.data + r * index.fixed)
 
 

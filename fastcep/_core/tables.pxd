@@ -38,6 +38,7 @@ cdef struct Leaf:           # a variable
     int32_t set             # the ANY that may bind the same events in several ways, by its first member; or -1
     int32_t first_edge      # edges that bind it
     int32_t end_edge
+    const Column** partition  # the words of its event's partition
 
 
 cdef struct Edge:
@@ -91,6 +92,7 @@ cdef struct State:
     int32_t* accept_absent
     int32_t n_at_end
     int32_t* at_end
+    int32_t* partition       # deferred: the outputs that are the words of its partition
     int32_t fixed            # the row's fixed words: start, birth and told (if there), bindings, class (if there)
     int32_t birth            # its place, or -1
     int32_t told             # that of whether it was a match already, or -1
@@ -105,7 +107,7 @@ cdef struct State:
 
 cdef struct IndexInfo:
     int32_t latest           # the key word that must be the position of the last event (of the partition), or -1
-    int32_t* partition       # the key words of that partition
+    int32_t* partition       # the key words of the partition
     int32_t state
     int32_t n_keys
     int32_t* keys            # outputs

@@ -155,6 +155,7 @@ cdef class Tables:
             leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
             number = _holder(plan.sets, i)
             leaf.set = -1 if number < 0 else plan.sets[number][0]
+            leaf.partition = self._columns(plan.per_partition[i]) if plan.per_partition else NULL
         for i, item in enumerate(plan.edges):  # those of a member stand together
             leaf = self.leaves + <int>item.member
             if leaf.end_edge == 0:
@@ -182,6 +183,7 @@ cdef class Tables:
             state.accept_forall = ints(item.accept_forall, &state.n_accept_forall)
             state.accept_absent = ints(item.accept_absences, &state.n_accept_absent)
             state.at_end = ints(item.at_end, &state.n_at_end)
+            state.partition = ints(item.partition)
             slots = self._slots(item)
             state.slots = ints(slots, &state.n_bind)
             state.has = <uint8_t*>calloc(self.n_slots, 1)
@@ -397,6 +399,7 @@ cdef class Tables:
             free(self.states[i].accept_forall)
             free(self.states[i].accept_absent)
             free(self.states[i].at_end)
+            free(self.states[i].partition)
             free(self.states[i].slots)
             free(self.states[i].has)
         for i in range(self.n_negations if self.negations != NULL else 0):
@@ -464,6 +467,8 @@ cdef class Tables:
         free(self.states)
         free(self.infos)
         free(self.foralls)
+        for i in range(self.n_members if self.leaves != NULL else 0):
+            free(<void*>self.leaves[i].partition)
         free(self.leaves)
         free(self.negations)
         free(self.absences)

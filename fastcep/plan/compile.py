@@ -11,11 +11,11 @@ from fastcep.plan.checks import Checks
 from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
 from fastcep.plan.contiguity import cut_off, neighbours
 from fastcep.plan.factorised import Factorised, factorise, has_choice
-from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, leaves, only, transform
+from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, key_pair, leaves, only, quantity, transform
 from fastcep.plan.joins import EdgeWork, join, share_keys
 from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
-from fastcep.plan.placement import Placer, removes_rows
+from fastcep.plan.placement import Placer, acts_by_partition, removes_rows
 from fastcep.plan.plan import EdgePlan, IndexPlan, KeyPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
@@ -148,7 +148,10 @@ class _Planner:
     def _rows(self, rows_only: str = "", why: str = "") -> Plan:
         place, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
-        self.edges = {edge: join(place.on_edge.get(edge, []), edge, self.index) for edge in self.places.edges}
+        by_partition = acts_by_partition(query)
+        self.edges = {
+            edge: join(place.on_edge.get(edge, []), edge, self.index, by_partition) for edge in self.places.edges
+        }
         for state in range(len(self.states) if removes_rows(query) else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.places.edges:
@@ -162,6 +165,7 @@ class _Planner:
         self._check_registers()
         local = self._local()
         locals_ = tuple(columns.local(conditions) for conditions in local.values())
+        per_partition = self._per_partition()
         edges = tuple(self._edge(edge) for edge in self.places.edges)
         outputs = [state.outputs for state in self.states]
         foralls, negations, absences = checks.plans(outputs, columns)
@@ -197,6 +201,7 @@ class _Planner:
             consumes=query.consume == "consumed",
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
+            per_partition=per_partition,
             windows=plan_windows(query, edge_negation, timed_out, self.isolated, make_plan),
             timed_out=timed_out,
             sheds=self.sheds,
@@ -241,6 +246,9 @@ class _Planner:
             want(state, guard)
         for state, expr in self.checks.wanted():
             want(state, expr)
+        for state in self.checks.absent_at_end if acts_by_partition(self.query) else ():
+            for name in self.query.partition:
+                want(state, self._partition_word(name))
 
     def _fix_registers(self) -> None:
         changed = True
@@ -359,11 +367,33 @@ class _Planner:
             accept_absences=checks.absent_on_accept.get(number, ()),
             deferred=bool(at_end),
             at_end=at_end,
+            partition=self._partition_outputs(number) if at_end and self.query.limit else (),
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
             features="".join(feature.dtype for feature in work.features),
         )
+
+    def _per_partition(self) -> tuple[tuple[int, ...], ...]:
+        """See `Plan.per_partition`."""
+        if not acts_by_partition(self.query):
+            return ()
+
+        def word(member: int, name: str) -> int:
+            own = Op("event", self.translate.dtype(member, name), (), (member, name))
+            return self.columns.number(key_pair(own, own)[1])
+
+        return tuple(tuple(word(m, name) for name in self.query.partition) for m in range(len(self.leaves)))
+
+    def _partition_outputs(self, number: int) -> tuple[int, ...]:
+        """Which outputs of a state whose matches wait are the words of its partition."""
+        outputs = self.states[number].outputs
+        return tuple(outputs.index(self._partition_word(name)) for name in self.query.partition)
+
+    def _partition_word(self, name: str) -> Op:
+        """A word of the partition of a row, as keys have it."""
+        own = quantity("part", self.translate.dtype(0, name), -1, 0, name)
+        return key_pair(own, own)[0]
 
     def _key(self) -> KeyPlan | str:
         """What the state can be cut by."""

@@ -55,12 +55,11 @@ def cut_off(query: ast.Query, keys: Sequence[Op]) -> tuple[int, tuple[int, ...]]
     """``latest`` and ``partition`` of `IndexPlan`: where in a key it stands whether an event has cut the rows off."""
     told: list[Any] = [next(leaves(key)).data for key in keys]  # the first leaf; that of these words is all there is
     place = next((n for n, data in enumerate(told) if data[0] == "latest"), -1)
-    if place < 0 or neighbours(query) is None:
-        return place, ()
     parts = {data[3]: n for n, data in enumerate(told) if data[0] == "part"}
-    if not parts.keys() >= set(query.partition):
+    words = tuple(parts[name] for name in query.partition if name in parts)
+    if place >= 0 and neighbours(query) is not None and len(words) < len(query.partition):
         return -1, ()
-    return place, tuple(parts[name] for name in query.partition)
+    return place, words if len(words) == len(query.partition) else ()
 
 
 def _follows(edge: Edge, members: Sequence[int]) -> Op:

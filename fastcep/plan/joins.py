@@ -34,8 +34,11 @@ class EdgeWork:
     index: int = -1
 
 
-def join(conditions: Iterable[Op], edge: Edge, index: str) -> EdgeWork:
-    """Divide the conditions of an edge, views of its target; ``index`` is one of `INDEXES`."""
+def join(conditions: Iterable[Op], edge: Edge, index: str, by_partition: bool) -> EdgeWork:
+    """Divide the conditions of an edge, views of its target; ``index`` is one of `INDEXES`.
+
+    ``by_partition``: the words of the partition are in the key in any case.
+    """
     work = EdgeWork()
     for condition in conditions:
         expr = step(condition, edge)
@@ -47,7 +50,7 @@ def join(conditions: Iterable[Op], edge: Edge, index: str) -> EdgeWork:
             continue
         if pair not in work.equalities:
             work.equalities[pair] = _as_condition(expr)
-            if _is_key(pair, index):
+            if _is_key(pair, index) or (by_partition and expr.name == "partition"):
                 work.keys.append(pair)
             else:
                 work.residual.append(work.equalities[pair])

@@ -51,9 +51,9 @@ class KeyWords:
 
 def find_key(query: ast.Query, places: Automaton, translate: Translator, words: KeyWords) -> KeyPlan | str:
     """The key of a query, or why its state cannot be cut."""
-    if query.limit is not None:
+    if query.limit is not None and not query.partition:
         return "LIMIT counts the matches of all keys"
-    if query.after_match == "skip past last":
+    if query.after_match == "skip past last" and not query.partition:
         return "AFTER MATCH SKIP PAST LAST drops the partial matches of all keys"
     reason = "no attribute is equal for all of its variables, negated ones included"
     for attributes in _candidates(query, places, translate):

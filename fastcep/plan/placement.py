@@ -33,7 +33,7 @@ from fastcep.plan.translate import Translator
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["ForAll", "Placement", "Placer", "of_last_rounds", "removes_rows"]
+__all__ = ["ForAll", "Placement", "Placer", "acts_by_partition", "of_last_rounds", "removes_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,19 @@ class Placement:
     all_on_accept: dict[int, list[ForAll]] = field(default_factory=dict)
 
 
+def acts_by_partition(query: ast.Query) -> bool:
+    """Whether a policy that is about a whole window acts in each partition for itself."""
+    return bool(query.partition) and (query.after_match == "skip past last" or query.limit is not None)
+
+
 def removes_rows(query: ast.Query) -> bool:
-    """Whether partial matches end before their window does: they advance, lose an event, or are skipped."""
-    return query.strategy == "skip_till_next" or query.consume == "consumed" or query.after_match != "no skip"
+    """Whether partial matches end before their window does: they advance, lose an event, are skipped, or are enough."""
+    return (
+        query.strategy == "skip_till_next"
+        or query.consume == "consumed"
+        or query.after_match != "no skip"
+        or acts_by_partition(query)
+    )
 
 
 class Placer:

@@ -39,7 +39,8 @@ class IndexPlan:
     """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always).
 
     ``latest`` is the key word that must be the event right before the next one, if it is all that the state's rows wait
-    for, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be.
+    for, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be, or whose
+    rows a policy may remove.
     """
 
     state: int
@@ -190,7 +191,8 @@ class StatePlan:
     """A state: what its rows bind, its registers (the first outputs), guards (output numbers, -1 = true).
 
     ``member`` is a member that is bound last in it. ``bindings`` are the variables (members, groups) that a row has a
-    word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``.
+    word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``;
+    its outputs ``partition`` are the words of its partition, if matches are limited by partition.
     ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`; ``features`` one per feature
     (:mod:`fastcep.plan.classes`) of what its rows are asked for.
     """
@@ -207,6 +209,7 @@ class StatePlan:
     accept_absences: tuple[int, ...]
     deferred: bool
     at_end: tuple[int, ...]
+    partition: tuple[int, ...]
     needs_birth: bool
     register_texts: tuple[str, ...] = ()
     accept_text: str = ""
@@ -282,6 +285,8 @@ class Plan:
         Partial matches may end before their window does; then each state has at most one index.
     select, consumes, after_match, limit
         Policies: places in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+    per_partition
+        Per member the columns of the words of its event's partition, if policies act in each partition for itself.
     windows
         How explicit windows come and go.
     timed_out
@@ -336,6 +341,7 @@ class Plan:
     consumes: bool
     after_match: int
     limit: int
+    per_partition: tuple[tuple[int, ...], ...]
     windows: WindowPlan | None
     timed_out: bool
     sheds: bool

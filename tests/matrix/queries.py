@@ -45,7 +45,7 @@ def whole_queries(draw: Draw, schema: Schema, name: str = "q") -> Drawn:
 #: What a query is mostly about; every clause can stand in each of them. How much more often than another choice the
 #: default of a policy is taken, and which patterns, windows and numbers of conjuncts there are.
 THEMES = ("joins", "policies", "joins", "operators", "windows")
-_USUAL = {"joins": 30, "policies": 1, "operators": 4, "windows": 3}
+_USUAL = {"joins": 14, "policies": 1, "operators": 4, "windows": 3}
 _CONJUNCTS = {
     "joins": (1, 1, 1, 0, 2, 3), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3), "windows": (0, 0, 1, 2),
 }  # fmt: skip

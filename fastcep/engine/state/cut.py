@@ -39,7 +39,8 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     """Find the key groups in a state; ``group`` gives those of words of keys."""
     starts = np.full(state["starts"].shape[1], GROUPS, np.int64)
     buckets = []
-    for number, word in enumerate((*key.indexes, *key.negations)):
+    counts = (key.partition,) * (words.stores - len(key.indexes) - len(key.negations))  # of matches, by partition
+    for number, word in enumerate((*key.indexes, *key.negations, *counts)):
         heads = state[f"index {number}"]
         buckets.append(group(heads[2 + word]).astype(np.int64))
         if number < len(words.plan.kept):

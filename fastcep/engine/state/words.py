@@ -60,8 +60,12 @@ class Words:
         # A plan has one of them at most.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
         self._nodes, self._indexes = matcher.layout
+        self._counts = len(plan.per_partition[0]) if plan.limit and plan.per_partition else 0
         self.shapes = self._shapes()
         self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(self._kept))]
+        if self._counts:
+            dtypes = [plan.columns[column].dtype for column in plan.per_partition[0]]
+            self._texts.append(([word for word, dtype in enumerate(dtypes) if dtype == "s"], []))
 
     def _shapes(self) -> dict[str, int]:
         """How many rows each table has."""
@@ -74,6 +78,9 @@ class Words:
         for number, item in enumerate(self._kept, len(plan.indexes)):
             shapes[f"index {number}"] = 2 + len(item.keys)
             shapes[f"rows {number}"] = self._fixed + (len(item.registers) + 1 if item.registers else 0)
+        if self._counts:
+            number = len(plan.indexes) + len(self._kept)
+            shapes |= {f"index {number}": 2 + self._counts, f"rows {number}": 1}
         outputs = max((state.outputs for state in plan.states), default=0)
         partition = 0 if plan.partition is None else len(plan.partition.floats)
         return shapes | {"waiting": _BINDINGS + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
