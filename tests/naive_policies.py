@@ -10,7 +10,6 @@ from naive_values import Value
 
 from fastcep.query import ast
 
-
 Partition = tuple[Value, ...]
 
 

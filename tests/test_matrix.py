@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypothesis import event, given, settings
 from matrix.cases import Case, cases, check
+from matrix.clauses import CLAUSES, WINDOWS
 from matrix.draws import independent
+from matrix.page import PAGE
+from matrix.runs import PATHS, Run
 from matrix.tally import Tally
+
+import fastcep as fc
+from fastcep.query import ast
 
 EXAMPLES = settings().max_examples
 
@@ -23,3 +33,52 @@ def test_bytecode(case: Case) -> None:
 @given(cases())
 def test_kernels(kernels: Path, case: Case) -> None:
     check(case, Tally(), kernels=True)
+
+
+# ------------------------------------------------------- what the matrix must know
+
+
+def test_every_clause_of_a_query_is_drawn() -> None:
+    """A new field of a query, pattern, window or expression needs a row, or a reason here."""
+    drawn = {"pattern", "window", "where", "partition", "returns", "strategy", "select", "consume", "limit",
+             "after_match", "weight"}  # fmt: skip
+    no_clause = {"span", "name", "schema", "text"}
+    assert {field.name for field in dataclasses.fields(ast.Query)} == drawn | no_clause
+    assert subclasses(ast.Pattern) == {
+        "Member", "Negation", "Sequence", "Conjunction", "Disjunction", "AnyOf", "Group", "Aperiodic", "Periodic",
+    }  # fmt: skip
+    assert subclasses(ast.Window) == {"TimeWindow", "CountWindow", "Unbounded", "ExplicitWindow"}
+    assert {*ast.STRATEGIES, *(f"SELECT {name}" for name in ast.SELECTIONS)} <= set(CLAUSES)
+    assert ast.CONSUMPTIONS == ("zero", "consumed")
+    assert {name.upper() for name in ast.AFTER_MATCH[1:]} <= set(CLAUSES)
+    assert set(WINDOWS) <= set(CLAUSES)
+
+
+def test_every_option_of_an_engine_is_drawn() -> None:
+    """A new option needs a column, or a reason here."""
+    drawn = {"store", "index", "threads", "timed_out", "attributes", "memory_limit", "allowed_lateness", "shedder",
+             "clock", "latency_bound"}  # fmt: skip
+    limits = {"late_limit", "timed_out_limit", "on_memory_limit"}  # what happens beyond them has tests of its own
+    measuring = {"idle_timeout", "detector", "cost_table"}  # without effect where nothing is idle or shed
+    assert set(inspect.signature(fc.Engine).parameters) == {"queries", *drawn, *limits, *measuring}
+    assert {field.name for field in dataclasses.fields(Run)} >= drawn - {"allowed_lateness", "clock", "latency_bound"}
+
+
+def test_the_page_has_every_row_and_column() -> None:
+    """After a change: ``PYTHONPATH=.:tests python -m matrix --write``."""
+    paths, clauses = re.findall(r"^\| \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert cells(paths) == list(PATHS)
+    assert cells(clauses) == list(CLAUSES)
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip("`").replace("\\|", "|") for cell in re.split(r" \| ", row)]
+
+
+def subclasses(base: type) -> set[str]:
+    def below(kind: type) -> Iterator[type]:
+        for own in kind.__subclasses__():
+            yield own
+            yield from below(own)
+
+    return {kind.__name__ for kind in below(base)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed
@@ -19,25 +18,35 @@ from matrix.tally import Tally
 def main() -> int:
     """Run the command; the exit status is 1 if a pair was neither drawn nor refused."""
     parser = argparse.ArgumentParser(prog="python -m matrix", description=__doc__)
-    parser.add_argument("--examples", type=int, default=20_000, help="at most so many cases")
+    parser.add_argument("--examples", type=int, default=20_000, help="cases that run on bytecode")
+    parser.add_argument("--kernels", type=int, default=600, help="cases that run on generated kernels")
     parser.add_argument("--seed", type=int, default=1, help="of the first 1,000 cases; later ones count up")
-    parser.add_argument("--minutes", type=float, default=1e9, help="CPU time after which no further round begins")
-    parser.add_argument("--kernels", action="store_true", help="run conditions as generated kernels")
     parser.add_argument("--write", action="store_true", help="write docs/matrix.md")
     arguments = parser.parse_args()
-    os.environ["FASTCEP_JIT"] = "1" if arguments.kernels else "0"
-    tally, first, cases_run = Tally(), time.process_time(), 0
-    while cases_run < arguments.examples and time.process_time() - first < 60 * arguments.minutes:
-        count = min(1000, arguments.examples - cases_run)
-        cases_run += draw(arguments.seed + cases_run // 1000, count, tally, arguments.kernels)
-    minutes = (time.process_time() - first) / 60
-    print(f"{cases_run:,} cases of {tally.examples:,} queries, {tally.matches:,} matches, {minutes:.1f} CPU minutes")
+    tally = Tally()
+    runs = [
+        f"{rounds(arguments.seed, arguments.examples, tally, kernels=False)} on bytecode",
+        f"{rounds(arguments.seed, arguments.kernels, tally, kernels=True)} on generated kernels",
+    ]
+    text = f"{' and '.join(runs)}, seed {arguments.seed}: {tally.queries:,} queries with {tally.matches:,} matches."
+    print(text)
+    if arguments.write:
+        Path(PAGE).write_text(page(tally, text), encoding="utf-8")
     empty = tally.empty()
     for one, other in empty:
         print(f"neither drawn nor refused: {one} × {other}")
-    if arguments.write:
-        Path(PAGE).write_text(page(tally, cases_run, arguments.seed), encoding="utf-8")
     return int(bool(empty))
+
+
+def rounds(number: int, examples: int, tally: Tally, kernels: bool) -> str:
+    """Draw and check so many cases, 1,000 a seed; returns what was done."""
+    os.environ["FASTCEP_JIT"] = "1" if kernels else "0"
+    first, drawn = os.times(), 0
+    while drawn < examples:
+        drawn += draw(number + drawn // 1000, min(1000, examples - drawn), tally, kernels)
+        print(f"{drawn:,} of {examples:,} cases", file=sys.stderr)
+    seconds = sum(os.times()[:4]) - sum(first[:4])  # those of the compiler's processes, too
+    return f"{drawn:,} cases ({seconds / 60:.1f} CPU minutes)"
 
 
 def draw(number: int, count: int, tally: Tally, kernels: bool) -> int:

@@ -23,15 +23,14 @@ A dot: a query has only one of the two. `python -m matrix --write` (with `PYTHON
 """
 
 
-def page(tally: Tally, cases: int, seed: int) -> str:
-    """Return the text of the page."""
+def page(tally: Tally, run: str) -> str:
+    """Return the text of the page; ``run`` is a sentence on the run that it is of."""
     reasons = list(dict.fromkeys(reason for (_, reason) in tally.refused if reason))
     letters = {reason: _letter(number) for number, reason in enumerate(reasons)}
     drawn = sum(bool(tally.together[pair]) for pair in all_pairs())
     refused = sum(not tally.together[pair] and tally.reason(pair) is not None for pair in all_pairs())
     text = _HEAD + (
-        f"{cases:,} cases drawn with seed {seed}: {tally.examples:,} queries, {tally.matches:,} matches. Of "
-        f"{len(all_pairs()):,} cells, {drawn:,} were drawn and {refused:,} are rejected.\n\n"
+        f"{run} Of {len(all_pairs()):,} cells, {drawn:,} were drawn and {refused:,} are rejected.\n\n"
     )
     text += "## Clause and path\n\n" + _table(tally, PATHS, letters)
     text += "\n## Clause and clause\n\n" + _table(tally, CLAUSES, letters)

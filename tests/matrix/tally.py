@@ -20,7 +20,7 @@ class Tally:
 
     Attributes
     ----------
-    examples
+    queries
         Queries that were run.
     matches
         Matches that they have, by the reference matcher.
@@ -30,14 +30,14 @@ class Tally:
         How often a pair was refused, with the reason.
     """
 
-    examples: int = 0
+    queries: int = 0
     matches: int = 0
     together: Counter[Pair] = field(default_factory=Counter)
     refused: Counter[tuple[Pair, str]] = field(default_factory=Counter)
 
     def note(self, clauses: Iterable[str], paths: Iterable[str]) -> None:
         """Count a query that was run."""
-        self.examples += 1
+        self.queries += 1
         ordered = [clause for clause in CLAUSES if clause in set(clauses)]
         self.together.update(itertools.combinations(ordered, 2))
         self.together.update(itertools.product(ordered, paths))
