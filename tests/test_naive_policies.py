@@ -241,6 +241,20 @@ def test_policies_are_for_each_window() -> None:
     assert found(f"{text} AFTER MATCH SKIP PAST LAST", "A A B B") == ["w0 a0 b2", "w1 a1 b2"]
 
 
+def test_policies_are_for_each_partition() -> None:
+    skip = f"{AB} WITHIN 9ns PARTITION BY k AFTER MATCH SKIP PAST LAST"
+    assert found(skip, "A(k=1) A(k=2) B(k=1) B(k=2) B(k=1)") == ["a0 b2", "a1 b3"]
+    assert found(skip, "A(k=1) A B(k=1) B") == ["a0 b2"]  # a null is in no partition
+    assert found(skip.replace("BY k", "BY k, s"), "A(k=1,s='x') A(k=1,s='y') B(k=1,s='x') B(k=1,s='y')") == [
+        "a0 b2", "a1 b3",
+    ]  # fmt: skip
+    same = skip.replace("WITHIN 9ns PARTITION BY k", "WHERE [k] WITHIN 9ns")
+    assert found(same, "A(k=1) A(k=2) B(k=1) B(k=2)") == ["a0 b2"]  # a condition makes no partitions
+    text = "WINDOW EVERY 9 EVENTS CLOSE AFTER 9 EVENTS PARTITION BY k LIMIT 1 PER WINDOW"
+    assert found(f"{AB} {text}", "A(k=1) B(k=1) A(k=2) B(k=1) B(k=2)") == ["w0 a0 b1", "w0 a2 b4"]
+    assert found(f"SEQ(A a, NEG C n) {text}", "A(k=1) A(k=1) A(k=2) A(k=3) C(k=3)") == ["w0 a0", "w0 a2"]
+
+
 # ----------------------------------------------------------------------- timed out
 
 
@@ -280,6 +294,8 @@ def test_what_is_dropped_does_not_time_out() -> None:
     assert late(f"{text} CONSUME consumed", "A@0 B@1 C@2") == []
     assert late(f"{text} AFTER MATCH SKIP TO NEXT", "A@0 A@0 B@1 C@2") == []
     assert late(f"{AB} WINDOW OPEN ON A o CLOSE AFTER 5ns LIMIT 1 PER WINDOW", "A@0 A@0 B@1") == []
+    text = f"{AB} WINDOW EVERY 9 EVENTS CLOSE AFTER 5ns PARTITION BY k LIMIT 1 PER WINDOW"
+    assert late(text, "A(k=1)@0 A(k=2)@0 B(k=1)@1 A(k=1)@2") == ["a1 b- @5 1 for b"]
 
 
 def test_what_it_waits_for() -> None:

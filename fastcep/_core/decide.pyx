@@ -11,7 +11,7 @@ from fastcep._core.core cimport Core, count_row
 from fastcep._core.emit cimport emit_staged, end_event
 from fastcep._core.negate cimport none_came
 from fastcep._core.pending cimport HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
-from fastcep._core.policy cimport within_limit
+from fastcep._core.policy cimport count_of_waiting
 from fastcep._core.starts cimport EXPLICIT
 from fastcep._core.tables cimport State
 
@@ -98,7 +98,9 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
         core.now = due.time
         stands = none_came(core, state.at_end, state.n_at_end, state, 0, due.time)
         core.current_place = -1
-        if stands and (core.n_counts == 0 or within_limit(core, state)):
+        if stands and core.n_counts > 0:
+            _emit_within_limit(core, state)
+        elif stands:
             emit_staged(core, state, 0)
         if stands and core.period > 0 and _ticks_after(core, due.time, row[2]):
             if wait(&core.pending, due.time + core.period, due.birth, due.row) < 0:
@@ -111,6 +113,15 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
             end_event(core, -1, due.time)
     core.now = now
     core.due = core.pending.heap[0].time if core.pending.size > 0 else INT64_MAX
+
+
+cdef void _emit_within_limit(Core* core, const State* state) noexcept nogil:
+    """Emit staged row 0 if the window's limit allows another match of its partition."""
+    cdef int64_t emitted = core.emitted
+    cdef int64_t* count = count_of_waiting(core, state)
+    if count != NULL and count[0] < core.limit:
+        emit_staged(core, state, 0)
+        count[0] += core.emitted - emitted  # none if the match differs in the variables of an ANY only
 
 
 cdef void drop_pending(Core* core) noexcept nogil:

@@ -22,4 +22,4 @@ cdef void apply_policies(Core* core) noexcept nogil
 cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil
 cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil
 cdef void policy_clear(Core* core) noexcept nogil
-cdef bint within_limit(Core* core, const State* state) noexcept nogil
+cdef int64_t* count_of_waiting(Core* core, const State* state) noexcept nogil

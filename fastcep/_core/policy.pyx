@@ -253,17 +253,12 @@ cdef void _cut_in_partition(Core* core, int64_t n) noexcept nogil:
         drop_partition(core)
 
 
-cdef bint within_limit(Core* core, const State* state) noexcept nogil:
-    """Whether the window's limit allows the waiting match that is staged row 0, of this state; it is counted then."""
-    cdef int64_t* count
+cdef int64_t* count_of_waiting(Core* core, const State* state) noexcept nogil:
+    """As `_count_of`, for the partition of the waiting match of this state that is staged row 0."""
     cdef int w
     for w in range(core.n_partition):
         core.key[w] = core.stage.out[state.partition[w]][0]
-    count = _count_of(core)
-    if count == NULL or count[0] >= core.limit:
-        return False
-    count[0] += 1
-    return True
+    return _count_of(core)
 
 
 cdef void _take_out(Core* core, int64_t n) noexcept nogil:
