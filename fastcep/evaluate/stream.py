@@ -13,7 +13,8 @@ import pyarrow as pa
 from fastcep.engine.order import check_order
 from fastcep.errors import OrderError, ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.batch import as_table
+from fastcep.events.batch import as_table, plain_table
+from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
@@ -49,13 +50,14 @@ class Stream:
         SchemaError, DataError, ValidationError
             If they are none, do not fit the schema, or are not in order.
         """
-        table = as_table(events, name).combine_chunks()
+        table = as_table(events, name)
         batch = EventBatch.from_data(schema, table, StringTable(), name)
         if not len(batch):
             raise ValidationError(f"{name}: found none; an evaluation needs some")
         _check_order(batch, name)
+        table = plain_table(table)
         if batch.rows is not None and len(batch) < len(table):
-            table = table.take(batch.rows).combine_chunks()
+            table = table.take(from_numpy(batch.rows)).combine_chunks()
         counts = np.bincount(batch.type, minlength=len(schema.type_names)).tolist()
         return cls(table, int(batch.time[-1] - batch.time[0]), dict(zip(schema.type_names, counts, strict=True)))
 

@@ -16,16 +16,17 @@ from fastcep.events.convert import (
     Place,
     from_numpy,
     int64_values,
-    is_text,
+    integers,
+    joined,
     number_column,
-    plain,
     texts,
     time_column,
 )
 from fastcep.events.schema import Schema, suggestion
 from fastcep.events.strings import StringTable
+from fastcep.events.types import is_known
 
-__all__ = ["EventBatch", "as_table", "read"]
+__all__ = ["NO_TABLE", "EventBatch", "as_table", "no_table", "plain_table", "read"]
 
 _UNKNOWN = 2**16 - 1  # above every type id
 
@@ -197,11 +198,16 @@ def read(
     def row_of(index: int) -> int:
         return first_row + (index if rows is None else int(rows[index]))
 
+    def column_of(source: str | int, needed_for: str, role: str) -> tuple[Any, Place]:
+        column = _column(table, source, needed_for, origin)
+        place = Place(origin, source, row_of, faults)
+        place.check_type(column.type, role, schema.time_unit)
+        return joined(column.chunks, column.type), place
+
     types = None
     keep: npt.NDArray[np.bool_] | None = None
     if schema.type is not None:
-        place = Place(origin, schema.type, row_of, faults)
-        types = _type_ids(schema, _column(table, schema.type, "type", origin), place)
+        types = _type_ids(schema, *column_of(schema.type, "type", "type" if schema.codes is None else "code"))
         if schema.other_types == "ignore" and (types == _UNKNOWN).any():
             keep = types != _UNKNOWN
             types = types[keep]
@@ -210,29 +216,21 @@ def read(
     if keep is not None:  # from here on, row_of counts events
         rows = np.flatnonzero(keep) if rows is None else rows[keep]
 
-    def read(source: str | int, needed_for: str) -> Any:
-        array = _column(table, source, needed_for, origin)
-        if mask is not None and pa.types.is_string_view(array.type):
-            array = array.cast(pa.large_string())  # Arrow cannot filter the other
-        return array if mask is None else array.filter(mask)
+    def read(source: str | int, needed_for: str, role: str) -> tuple[Any, Place]:
+        array, place = column_of(source, needed_for, role)
+        return (array if mask is None else array.filter(mask)), place
 
-    time = time_column(
-        read(schema.time, "time"),
-        schema.time_unit, schema.time_zone, Place(origin, schema.time, row_of, faults),
-    )  # fmt: skip
+    array, place = read(schema.time, "time", "time")
+    time = time_column(array, schema.time_unit, schema.time_zone, place)
     sequence = None
     if schema.sequence is not None:
-        place = Place(origin, schema.sequence, row_of, faults)
-        sequence = _sequence(read(schema.sequence, "sequence"), place)
+        sequence = _sequence(*read(schema.sequence, "sequence", "sequence"))
     columns: list[npt.NDArray[Any]] = []
     nulls: list[npt.NDArray[np.uint8] | None] = []
     for at, column in enumerate(schema.columns):
-        array = read(column.source, _owner(schema, at))
-        place = Place(origin, column.source, row_of, faults)
-        if column.dtype == "string" and is_text(array.type):
+        array, place = read(column.source, _owner(schema, at), column.dtype)
+        if column.dtype == "string" and not pa.types.is_null(array.type):
             values, missing = strings.encode(array)
-        elif column.dtype == "string" and not pa.types.is_null(array.type):
-            raise place.schema_error(array, "string", "declare another dtype, or cast the column to string")
         else:
             values, missing = number_column(array, column.dtype, place)
         columns.append(values)
@@ -240,6 +238,19 @@ def read(
     if types is None:
         types = np.zeros(len(time), dtype=np.uint16)
     return EventBatch(schema, time, types, sequence, tuple(columns), tuple(nulls), rows), keep
+
+
+#: What libraries raise for columns that Arrow has no type for.
+NO_TABLE = (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+def no_table(data: Any, origin: str, error: Exception) -> ValidationError:
+    """Make the error on an object whose columns Arrow cannot hold."""
+    reason = " ".join(str(error).split())
+    return ValidationError(
+        f"{origin}: {type(data).__name__} cannot be read as an Arrow table ({reason}); expected columns of types that "
+        "pyarrow has: cast the others, such as 128-bit integers, or leave them out"
+    )
 
 
 def as_table(data: Any, origin: str) -> pa.Table:
@@ -256,10 +267,8 @@ def as_table(data: Any, origin: str) -> pa.Table:
             return pa.RecordBatchReader.from_stream(data).read_all()
         if hasattr(data, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(data)])
-    except (pa.ArrowException, TypeError) as error:
-        raise ValidationError(
-            f"{origin}: {type(data).__name__} is no Arrow table ({error}); expected columns"
-        ) from error
+    except NO_TABLE as error:
+        raise no_table(data, origin, error) from error
     if not isinstance(data, Mapping):
         raise ValidationError(
             f"{origin}: cannot read events from {type(data).__name__}; expected Arrow data "
@@ -274,6 +283,15 @@ def as_table(data: Any, origin: str) -> pa.Table:
                 "give all columns the same length"
             )
     return pa.Table.from_arrays(arrays, names=names)
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """Return a table whose rows can be taken and cut: columns in one piece, decoded; null if no role takes its type."""
+    columns = [
+        joined(column.chunks, column.type) if is_known(column.type) else pa.nulls(len(table))
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _array(name: object, values: Any, origin: str) -> Any:
@@ -291,7 +309,7 @@ def _array(name: object, values: Any, origin: str) -> Any:
 
 
 def _column(table: pa.Table, source: str | int, needed_for: str, origin: str) -> Any:
-    """Give a column as one array; several chunks are copied together."""
+    """Give a column as a chunked array."""
     names = table.column_names
     if isinstance(source, int):
         at = source
@@ -304,11 +322,7 @@ def _column(table: pa.Table, source: str | int, needed_for: str, origin: str) ->
         if len(found) > 1:
             raise SchemaError(f"{origin}: {len(found)} columns are called {source!r}; rename one, or give a number")
         at = found[0]
-    column = table.column(at)
-    array: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep chunks whose texts exceed 2 GiB
-        array = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in array.chunks])
-    return plain(array)
+    return table.column(at)
 
 
 def _owner(schema: Schema, at: int) -> str:
@@ -324,9 +338,7 @@ def _sequence(array: Any, place: Place) -> npt.NDArray[np.int64]:
     place.refuse_nulls(array, "a sequence number", "drop the row or fill it in")
     if pa.types.is_null(array.type):
         return np.zeros(len(array), dtype=np.int64)
-    if not pa.types.is_integer(array.type):
-        raise place.schema_error(array, "integers", "cast the column to int64")
-    return int64_values(array, place)
+    return integers(array, place)
 
 
 def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16]:
@@ -335,14 +347,9 @@ def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16
     if pa.types.is_null(array.type):
         return np.full(len(array), _UNKNOWN, dtype=np.uint16)
     if schema.codes is None:
-        if not is_text(array.type):
-            mend = "give codes={type name: integer}" if pa.types.is_integer(array.type) else "cast the column to string"
-            raise place.schema_error(array, "event type names (string)", mend)
         ids = _ids_of_names(schema, array)
     else:
-        if not pa.types.is_integer(array.type):
-            raise place.schema_error(array, "integer codes of event types", "cast the column, or leave out codes")
-        ids = _ids_of_codes([schema.codes[name] for name in schema.type_names], int64_values(array, place))
+        ids = _ids_of_codes([schema.codes[name] for name in schema.type_names], integers(array, place))
     unknown = ids == _UNKNOWN
     if missing is not None:
         ids[missing != 0] = _UNKNOWN
@@ -357,8 +364,6 @@ def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16
 
 
 def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
     if not isinstance(array, pa.DictionaryArray):
         return schema.type_ids(*texts(array))
     ids: dict[Any, int] = {name: i for i, name in enumerate(schema.type_names)}

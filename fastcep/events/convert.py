@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep.errors import DataError, SchemaError
-from fastcep.events.units import INT64_MAX, NANOSECONDS
+from fastcep.events.types import is_text, plain_type, refusal
+from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 
 __all__ = [
-    "Fault", "Place", "all_null", "from_numpy", "int64_values", "is_text", "null_bytes", "number_column", "plain",
-    "texts", "time_column", "whole_numbers",
+    "Fault", "Place", "all_null", "from_numpy", "int64_values", "integers", "joined", "null_bytes", "number_column",
+    "plain", "texts", "time_column",
 ]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
@@ -69,18 +70,54 @@ class Place:
             self.refuse(nulls, lambda index: "null", expected, mend)
         return nulls
 
-    def schema_error(self, array: Any, expected: str, mend: str) -> SchemaError:
-        """Make the error on a column of the wrong type."""
-        return SchemaError(f"{self.origin}, column {self.column!r}: found {array.type}, expected {expected}; {mend}")
+    def check_type(self, kind: Any, role: str, unit: str = "ns") -> None:
+        """Refuse a column by SchemaError if its Arrow type is none that its role takes; see `refusal`."""
+        if (refused := refusal(kind, role, unit)) is not None:
+            expected, mend = refused
+            raise SchemaError(f"{self.origin}, column {self.column!r}: found {kind}, expected {expected}; {mend}")
 
 
 def plain(array: Any) -> Any:
-    """Strip extension types, and dictionaries of anything but text or that hide nulls among their entries."""
+    """Decode an array whose type some role takes to one that the readers know.
+
+    Run ends, extensions, string views and dictionaries of anything but text go; so do dictionaries that hide nulls
+    among their entries.
+    """
+    if isinstance(array, pa.RunEndEncodedArray):
+        ends = array.run_ends.to_numpy()
+        runs = np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), "right")
+        return plain(array.values).take(from_numpy(runs))  # Arrow cannot decode runs of views and of dictionaries
     if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if isinstance(array, pa.DictionaryArray) and (not is_text(array.type) or array.dictionary.null_count):
-        array = array.dictionary_decode()
+        bits = isinstance(array.type, pa.Bool8Type)
+        return array.storage.cast(pa.bool_()) if bits else plain(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        entries = plain(array.dictionary)
+        if is_text(entries.type) and not entries.null_count and not isinstance(entries, pa.DictionaryArray):
+            known = entries.type == array.type.value_type
+            return array if known else pa.DictionaryArray.from_arrays(array.indices, entries)
+        return entries.take(array.indices)
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())  # Arrow can neither filter nor take views
     return array
+
+
+def joined(arrays: Sequence[Any], kind: Any) -> Any:
+    """Return arrays of a type that some role takes as one, decoded as by `plain`; several are copied."""
+    chunks = [plain(array) for array in arrays]
+    if len(chunks) == 1:
+        return chunks[0]
+    if not chunks:
+        return plain(pa.nulls(0, plain_type(kind)))
+    if all(isinstance(chunk, pa.DictionaryArray) for chunk in chunks):
+        chunks = [  # with indices for all entries of all dictionaries
+            pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int64()), chunk.dictionary) for chunk in chunks
+        ]
+    else:
+        chunks = [chunk.dictionary_decode() if isinstance(chunk, pa.DictionaryArray) else chunk for chunk in chunks]
+    whole: Any = pa.chunked_array(chunks).combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # chunks are kept apart whose texts exceed 2 GiB together
+        whole = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in whole.chunks])
+    return whole
 
 
 def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[Any] | None = None) -> Any:
@@ -139,13 +176,6 @@ def texts(array: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
         return np.zeros(len(array) + 1, width), np.zeros(0, np.uint8)
     view = np.frombuffer(offsets, width, len(array) + 1, array.offset * np.dtype(width).itemsize)
     return np.require(view, requirements="A"), np.frombuffer(data or b"", np.uint8)
-
-
-def is_text(kind: Any) -> bool:
-    """Tell whether an Arrow type is a string type or a dictionary of one."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _buffer(array: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -207,7 +237,7 @@ def int64_values(array: Any, place: Place | None = None) -> Int64s:
 
 
 def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any], Nulls]:
-    """Convert a column of an int64, float64 or bool attribute.
+    """Convert a column of an int64, float64 or bool attribute, of a type that `dtype` takes.
 
     Returns
     -------
@@ -216,63 +246,47 @@ def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any
 
     Raises
     ------
-    SchemaError
-        The Arrow type is not the declared one nor widens to it without loss.
     DataError
-        A uint64 value does not fit int64.
+        An integer does not fit int64, or a decimal for int64 has a fraction.
     """
     kind = array.type
     nulls = null_bytes(array)
     if pa.types.is_null(kind):
         return np.zeros(len(array), dtype=np.float64 if dtype == "float64" else np.int64), nulls
-    if dtype == "bool" and pa.types.is_boolean(kind):
+    if dtype == "bool":
         bits = np.zeros(0, dtype=np.uint8) if len(array) == 0 else _bits(array.buffers()[1], array)
         return _cleared(bits.astype(np.int64), nulls), nulls
-    if dtype == "int64" and pa.types.is_integer(kind):
-        return int64_values(array, place), nulls
-    if dtype == "float64" and pa.types.is_float64(kind):
+    if dtype == "int64":
+        return integers(array, place), nulls
+    if pa.types.is_float64(kind):
         return _cleared(_buffer(array, np.float64), nulls), nulls
-    if dtype == "int64" and pa.types.is_decimal(kind):
-        return int64_values(whole_numbers(array, place)), nulls
-    if dtype == "float64" and pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
         texts = array.cast(pa.string())  # by which the closest value is found; Arrow's own cast is off by a bit at some
         return _cleared(_buffer(texts.cast(pa.float64()), np.float64), nulls), nulls
-    if dtype == "float64" and (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
-        return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls
-    raise place.schema_error(array, dtype, _mend(kind, dtype))
+    width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
+    return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls
 
 
-def whole_numbers(array: Any, place: Place) -> Any:
-    """Convert decimals to int64.
+def integers(array: Any, place: Place) -> Int64s:
+    """Convert integers, or decimals without a fraction, to int64[n]; 0 under a null.
 
     Raises
     ------
     DataError
-        A value is no whole number, or does not fit int64.
+        A value does not fit int64, or is no whole number.
     """
+    return int64_values(_whole_numbers(array, place) if pa.types.is_decimal(array.type) else array, place)
+
+
+def _whole_numbers(array: Any, place: Place) -> Any:
     try:
         return array.cast(pa.int64())
     except pa.ArrowInvalid:
         values = array.to_pylist()
-    right = [value is None or (value == int(value) and abs(int(value)) <= INT64_MAX) for value in values]
+    right = [value is None or (value == int(value) and INT64_MIN <= int(value) <= INT64_MAX) for value in values]
     flags = ~np.array(right)
     place.refuse(flags, lambda index: str(values[index]), "a whole number that fits int64", "declare float64")
     return pc.if_else(from_numpy(~flags), array, pa.scalar(None, array.type)).cast(pa.int64())
-
-
-def _mend(kind: Any, dtype: str) -> str:
-    if is_text(kind):
-        natural = "string"
-    elif pa.types.is_boolean(kind):
-        natural = "bool"
-    elif pa.types.is_integer(kind):
-        natural = "int64"
-    elif pa.types.is_floating(kind):
-        natural = "float64"
-    else:
-        return f"cast the column to {dtype}"
-    return f"declare the attribute {natural}, or cast the column to {dtype}"
 
 
 def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s:
@@ -281,7 +295,7 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     Parameters
     ----------
     array
-        Integers in `unit`, timestamps (which have a unit of their own) or dates.
+        Integers or decimals in `unit`, timestamps (which have a unit of their own) or dates.
     unit
         A key of `NANOSECONDS`.
     zone
@@ -292,8 +306,6 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
 
     Raises
     ------
-    SchemaError
-        The Arrow type is none of these.
     DataError
         A time is null or does not fit int64 nanoseconds.
     """
@@ -301,18 +313,11 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     nulls = place.refuse_nulls(array, "a time", "drop the row or fill it in")
     if pa.types.is_null(kind):
         return np.zeros(len(array), dtype=np.int64)
-    if pa.types.is_decimal(kind):
-        return _scaled(int64_values(whole_numbers(array, place)), unit, place)
-    if pa.types.is_integer(kind):
-        return _scaled(int64_values(array, place), unit, place)
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return _scaled(integers(array, place), unit, place)
+    naive = pa.types.is_date(kind) or kind.tz is None
     if pa.types.is_date(kind):
-        array, naive = array.cast(pa.timestamp("ms")), True
-    elif pa.types.is_timestamp(kind):
-        naive = kind.tz is None
-    else:
-        parse = "parse it to timestamps, or read the data with fastcep.io.open_source, which does"
-        mend = parse if is_text(kind) else "cast the column to int64"
-        raise place.schema_error(array, f"integers in {unit} or timestamps", mend)
+        array = array.cast(pa.timestamp("ms"))
     times = _scaled(_cleared(_buffer(array, np.int64), nulls), array.type.unit, place)
     if naive and zone not in (None, "UTC"):
         moved = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")

@@ -79,8 +79,6 @@ class StringTable:
         """
         array = plain(array)
         if not isinstance(array, pa.DictionaryArray):
-            if pa.types.is_string_view(array.type):
-                array = array.cast(pa.large_string())
             array = array.dictionary_encode()
         nulls = null_bytes(array)
         indices = int64_values(array.indices)

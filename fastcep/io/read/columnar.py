@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 
 from fastcep.errors import DataError
 from fastcep.events import Schema
+from fastcep.events.convert import plain
+from fastcep.events.types import is_known
 from fastcep.io.formats import Format
 from fastcep.io.read.badrows import Piece
 from fastcep.io.read.layout import Layout, resolve
@@ -64,7 +66,7 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
             for group in range(file.num_row_groups):  # one by one: all before a damaged one are read
                 for batch in file.iter_batches(max(options.chunk_rows, 8192), [group], wanted):
                     at = [batch.schema.get_all_field_indices(name)[k] for name, k in zip(wanted, which, strict=True)]
-                    yield Piece(layout.place([batch.column(k) for k in at], batch.num_rows))
+                    yield _piece([batch.column(k) for k in at], batch.num_rows, layout)
         finally:
             file.close(force=True)
             stream.close()
@@ -118,7 +120,12 @@ def read_arrow(stream: ByteStream, schema: Schema, form: Format, options: Option
 def pieces_of(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[Piece]:
     """Make pieces of batches that have the needed columns only, in the order of `layout.numbers`."""
     for batch in batches:
-        yield Piece(layout.place(batch.columns, batch.num_rows))
+        yield _piece(batch.columns, batch.num_rows, layout)
+
+
+def _piece(columns: Sequence[Any], rows: int, layout: Layout) -> Piece:
+    """Decode the columns, so that rows can be taken from them; a type that no role takes is left to the engine."""
+    return Piece(layout.place([plain(column) if is_known(column.type) else column for column in columns], rows))
 
 
 class _Readable:

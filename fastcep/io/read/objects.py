@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastcep.errors import ValidationError
 from fastcep.events import Schema
-from fastcep.events.batch import as_table
+from fastcep.events.batch import NO_TABLE, as_table, no_table
 from fastcep.io.read.badrows import Piece
 from fastcep.io.read.columnar import pieces_of
 from fastcep.io.read.layout import Layout, resolve
@@ -64,8 +63,8 @@ def read_object(data: Any, schema: Schema, options: Options) -> tuple[Layout, It
     else:
         try:
             reader = pa.RecordBatchReader.from_stream(data)
-        except (pa.ArrowException, TypeError) as error:
-            raise ValidationError(f"{label}: is no Arrow table ({error}); expected columns") from error
+        except NO_TABLE as error:
+            raise no_table(data, label, error) from error
     layout = resolve(schema, reader.schema.names, label)
 
     def batches() -> Iterator[pa.RecordBatch]:

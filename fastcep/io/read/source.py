@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import Schema
+from fastcep.events.convert import joined
 from fastcep.events.screen import Order
+from fastcep.events.types import is_known
 from fastcep.io.formats import Format, of_name, sniff
 from fastcep.io.read.badrows import BadRows, Piece
 from fastcep.io.read.columnar import read_arrow, read_parquet
@@ -311,5 +313,10 @@ def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
 def _joined(parts: list[tuple[Ints, pa.RecordBatch]]) -> tuple[Ints, pa.RecordBatch]:
     if len(parts) == 1:
         return parts[0]
-    batch = pa.Table.from_batches([batch for _, batch in parts]).combine_chunks().to_batches()[0]
+    batches = [batch for _, batch in parts]
+    columns = []
+    for k, kind in enumerate(batches[0].schema.types):
+        arrays = [batch.column(k) for batch in batches]
+        columns.append(joined(arrays, kind) if is_known(kind) else pa.concat_arrays(arrays))
+    batch = pa.RecordBatch.from_arrays(columns, batches[0].schema.names)
     return np.concatenate([numbers for numbers, _ in parts]), batch

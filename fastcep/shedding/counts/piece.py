@@ -18,7 +18,7 @@ from fastcep.engine.link import Linker
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
-from fastcep.events.batch import as_table
+from fastcep.events.batch import as_table, plain_table
 from fastcep.plan import Plan
 from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
@@ -72,8 +72,9 @@ def piece_of(who: str, query: ast.Query, events: Any, owned: tuple[int, int] | N
     left out: `base` events of the stream come before the piece.
     """
     as_count(who, "base", base, least=0)
-    table, strings = as_table(events, "events").combine_chunks(), StringTable()
+    table, strings = as_table(events, "events"), StringTable()
     batch = EventBatch.from_data(query.schema, table, strings, "events")
+    table = plain_table(table)
     first, last = _range(who, owned, len(batch))
     opening = query.window.opening.events if isinstance(query.window, ast.ExplicitWindow) else None
     skipped = min(-base % opening, len(batch)) if opening else 0

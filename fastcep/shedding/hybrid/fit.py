@@ -67,7 +67,7 @@ def fit_hybrid(
         If an option is wrong, history has no events, or no partial match comes of it.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
-    piece = _last_part(query, as_table(history, "history").combine_chunks(), index)
+    piece = _last_part(query, as_table(history, "history"), index)
     whole = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
         query, whole, slices=slices, clusters=clusters, per=per, percentile=percentile,

@@ -1,0 +1,123 @@
+"""Arrow types of columns: which ones each role takes, and what to do with the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["ROLES", "is_known", "is_text", "plain_type", "refusal"]
+
+_INTEGERS = ("integer", "decimal")
+#: What each role of a column takes, by family. Attributes have the roles of their dtypes.
+ROLES: dict[str, tuple[str, ...]] = {
+    "int64": _INTEGERS,
+    "float64": (*_INTEGERS, "float"),
+    "bool": ("bool",),
+    "string": ("text",),
+    "time": (*_INTEGERS, "timestamp", "date"),
+    "type": ("text",),
+    "code": _INTEGERS,
+    "sequence": _INTEGERS,
+}
+_EXPECTED = {
+    "type": "event type names (string)",
+    "code": "integer codes of event types",
+    "sequence": "integers",
+}
+#: The dtype to declare for an attribute of a family.
+_DTYPES = {"text": "string", "bool": "bool", "integer": "int64", "decimal": "float64", "float": "float64"}
+_ATTRIBUTES = ("int64", "float64", "bool", "string")
+_NESTED = "give its parts as columns of their own"
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is a string type or a dictionary of one."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values of a column, without encodings: dictionaries, run ends, known extensions."""
+    while True:
+        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pa.JsonType):
+            kind = kind.storage_type
+        elif isinstance(kind, pa.Bool8Type):
+            kind = pa.bool_()
+        else:
+            return kind
+
+
+def is_known(kind: Any) -> bool:
+    """Return whether some role takes a type."""
+    return bool(_family(plain_type(kind)))
+
+
+def refusal(kind: Any, role: str, unit: str) -> tuple[str, str] | None:
+    """Return why a role does not take a type: what it expects and the remedy. None if it takes it.
+
+    Parameters
+    ----------
+    kind
+        Of the column.
+    role
+        A key of `ROLES`.
+    unit
+        Of integer times.
+    """
+    values = plain_type(kind)
+    family = _family(values)
+    if family == "null" or family in ROLES[role]:
+        return None
+    expected = f"integers in {unit} or timestamps" if role == "time" else _EXPECTED.get(role, role)
+    return expected, _remedy(kind, family, role)
+
+
+def _family(kind: Any) -> str:
+    """Return a name for the types that are treated alike; an empty one for those that no role takes."""
+    types: Any = pa.types  # the stubs lack some
+    if is_text(kind):
+        return "text"
+    tests = {
+        "null": types.is_null, "bool": types.is_boolean, "integer": types.is_integer, "decimal": types.is_decimal,
+        "float": types.is_floating, "timestamp": types.is_timestamp, "date": types.is_date,
+    }  # fmt: skip
+    return next((family for family, test in tests.items() if test(kind)), "")
+
+
+def _remedy(kind: Any, family: str, role: str) -> str:
+    if role == "time" and family == "text":
+        return "parse it to timestamps, or read the data with fastcep.io.open_source, which does"
+    if pa.types.is_nested(plain_type(kind)):
+        return _NESTED
+    declare = f"declare the attribute {_DTYPES[family]}, or " if role in _ATTRIBUTES and family in _DTYPES else ""
+    target = {"type": "string", "string": "string", "float64": "float64", "bool": "bool"}.get(role, "int64")
+    if role == "type" and family == "integer":
+        declare = "give codes={type name: integer}, or "
+    if role == "code" and family == "text":
+        declare = "leave out codes, or "
+    cast = _cast(kind, target)
+    if cast is not None:
+        return f"{declare}cast the column to {target}: {cast}"
+    if not declare and role in _ATTRIBUTES:
+        for other in ("int64", "string"):
+            if (cast := _cast(kind, other)) is not None:
+                return f"declare the attribute {other} and cast the column to it: {cast}"
+    return f"{declare}cast the column to {target} where it is made"
+
+
+def _cast(kind: Any, target: str) -> str | None:
+    """Return the expression that casts a pyarrow column, None if Arrow cannot."""
+    if pa.types.is_run_end_encoded(kind):
+        return None
+    if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.UuidType):
+        return None  # its storage may mean anything
+    to = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}[target]
+    try:
+        pa.nulls(0, kind).cast(to)
+    except pa.ArrowException:
+        return None
+    return f"column.cast(pa.{str(to).replace('double', 'float64').replace('bool', 'bool_')}())"
