@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from threading import BoundedSemaphore, Thread, Timer
 from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from fastcep.errors import ValidationError
 
 if TYPE_CHECKING:
-    from threading import Thread
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client.core import Metric
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from fastcep.engine import Engine
 
 __all__ = ["Server", "serve_metrics"]
+
+#: Seconds that a connection may be silent, and connections at the same time.
+TIMEOUT, MAX_CONNECTIONS = 10.0, 32
+MAX_TIMEOUT = 3_600
 
 Counts = dict[tuple[str, ...], int]  #: by the values of the labels
 
@@ -33,7 +38,14 @@ _OF_CLASSES = {
 }
 
 
-def serve_metrics(engine: Engine, port: int = 0, address: str = "127.0.0.1") -> Server:
+def serve_metrics(
+    engine: Engine,
+    port: int = 0,
+    address: str = "127.0.0.1",
+    *,
+    timeout: float = TIMEOUT,
+    max_connections: int = MAX_CONNECTIONS,
+) -> Server:
     """Open an HTTP endpoint for Prometheus.
 
     An engine is used from one thread at a time, and a scrape comes at any time. So the endpoint never touches the
@@ -47,6 +59,10 @@ def serve_metrics(engine: Engine, port: int = 0, address: str = "127.0.0.1") -> 
         Of TCP; 0: any that is free, see `Server.port`.
     address
         Of the interface; by default this machine only can read. ``"0.0.0.0"`` is all interfaces, without a password.
+    timeout
+        Seconds after which a connection is closed that neither sends nor takes anything.
+    max_connections
+        Connections that are served at the same time; more are closed at once.
 
     Returns
     -------
@@ -56,9 +72,9 @@ def serve_metrics(engine: Engine, port: int = 0, address: str = "127.0.0.1") -> 
     Raises
     ------
     ValidationError
-        If ``prometheus_client`` is not installed, or nothing can listen there.
+        If ``prometheus_client`` is not installed, nothing can listen there, or an option cannot be.
     """
-    return Server(engine, port, address)
+    return Server(engine, port, address, timeout, max_connections)
 
 
 class Server:
@@ -70,11 +86,11 @@ class Server:
         Where it listens: any path there gives the numbers.
     """
 
-    def __init__(self, engine: Engine, port: int, address: str) -> None:
+    def __init__(self, engine: Engine, port: int, address: str, timeout: float, max_connections: int) -> None:
         _load("prometheus_client")
         self._engine = engine
         self.update()
-        self._http, self._thread = _listen(_Collector(self), port, address)
+        self._http, self._thread = _listen(_Collector(self), port, address, timeout, max_connections)
         self.address, self.port = address, int(self._http.server_port)
 
     def update(self) -> None:
@@ -127,20 +143,86 @@ def _load(module: str) -> Any:
         ) from error
 
 
-def _listen(collector: _Collector, port: int, address: str) -> tuple[WSGIServer, Thread]:
-    from prometheus_client import CollectorRegistry, start_http_server
+def _listen(
+    collector: _Collector, port: int, address: str, timeout: float, max_connections: int
+) -> tuple[WSGIServer, Thread]:
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < 1 << 16:
         raise ValidationError(f"port={port!r}: expected a whole number from 0 (any that is free) to 65535")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < MAX_TIMEOUT:
+        raise ValidationError(f"timeout={timeout!r}: expected seconds, above 0 and below {MAX_TIMEOUT}")
+    if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
+        raise ValidationError(f"max_connections={max_connections!r}: expected a number of connections, 1 or more")
     registry = CollectorRegistry()  # an own one: the global one adds what it knows of the process
     registry.register(collector)
     try:
-        return start_http_server(port, address, registry)
+        http = _http_server(port, address, timeout, max_connections)
     except OSError as error:
         raise ValidationError(
             f"port={port}, address={address!r}: cannot listen there ({error.strerror or error}); "
             "give another port, 0 for any that is free, or the address of an interface of this machine"
         ) from None
+    http.set_app(make_wsgi_app(registry))
+    thread = Thread(target=http.serve_forever, daemon=True, name="fastcep-metrics")
+    thread.start()
+    return http, thread
+
+
+def _http_server(port: int, address: str, seconds: float, most: int) -> WSGIServer:
+    """Make a server with a thread for each connection, of which there are at most so many."""
+    import socket
+    from socketserver import ThreadingMixIn
+    from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+    family, *_, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    room = BoundedSemaphore(most)
+
+    class Handler(WSGIRequestHandler):
+        timeout = seconds  # of each read and write
+
+        def setup(self) -> None:
+            super().setup()
+            self._deadline = Timer(2 * seconds, self._cut)  # a client may send a byte now and then
+            self._deadline.daemon = True
+            self._deadline.start()
+
+        def finish(self) -> None:
+            self._deadline.cancel()
+            super().finish()
+
+        def _cut(self) -> None:
+            with suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing."""
+
+    class Http(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+        request_queue_size = 128
+        address_family = family
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            if not room.acquire(blocking=False):
+                self.shutdown_request(request)
+                return
+            try:
+                super().process_request(request, client_address)
+            except BaseException:  # no thread: it does not give the room back
+                room.release()
+                raise
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                room.release()
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Pass over clients that go away or are cut off."""
+
+    return Http(place, Handler)  # type: ignore[arg-type]  # the stubs of getaddrinfo know more places
 
 
 def _of_engine(metrics: Mapping[str, Any]) -> Iterator[Metric]:

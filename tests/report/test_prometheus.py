@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -140,6 +142,79 @@ def test_a_closed_one_does_not_listen() -> None:
     other.close()
     with serve_metrics(fc.Engine(queries()[0]), server.port) as again:
         assert again.port == server.port
+
+
+def closed(client: socket.socket) -> bool:
+    """Wait, for minutes if need be, until the server has closed the connection."""
+    client.settimeout(300)
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
+def test_a_silent_client_is_cut_off(sent: bytes) -> None:
+    with serve_metrics(fc.Engine(queries()[0]), timeout=0.05, max_connections=1) as server:
+        with socket.create_connection((server.address, server.port)) as client:
+            client.sendall(sent)
+            assert closed(client)
+        assert scraped(server)
+
+
+def test_a_slow_client_is_cut_off() -> None:
+    with serve_metrics(fc.Engine(queries()[0]), timeout=0.2, max_connections=1) as server:
+        with socket.create_connection((server.address, server.port)) as client:
+            client.settimeout(0.01)
+            while True:  # a byte now and then, so that no read times out
+                try:
+                    client.sendall(b"x")
+                    if client.recv(1) == b"":
+                        break
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+        assert scraped(server)
+
+
+def test_many_silent_clients_take_few_threads() -> None:
+    before = threading.active_count()
+    with serve_metrics(fc.Engine(queries()[0]), timeout=300, max_connections=3) as server:
+        clients = [socket.create_connection((server.address, server.port)) for _ in range(1000)]
+        try:
+            assert all(map(closed, clients[3:]))  # those above the cap are closed at once
+            assert threading.active_count() <= before + 1 + 2 * 3  # the server's, a connection's and its deadline's
+            clients[0].close()
+            assert scraped(server)
+        finally:
+            for client in clients:
+                client.close()
+
+
+def scraped(server: Server) -> bool:
+    """Scrape until there is room again, for minutes if need be."""
+    for _ in range(3000):
+        try:
+            return bool(scrape(server))
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "timeout=0: expected seconds"),
+        ({"timeout": float("nan")}, "timeout=nan: expected seconds"),
+        ({"timeout": "2s"}, "timeout='2s': expected seconds"),
+        ({"max_connections": 0}, "max_connections=0: expected a number of connections, 1 or more"),
+        ({"max_connections": 2.5}, "max_connections=2.5: expected a number"),
+    ],
+)
+def test_wrong_bounds(options: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=f"^{message}"):
+        serve_metrics(fc.Engine(queries()[0]), **options)
 
 
 @pytest.mark.parametrize("port", [-1, 1 << 16, "9100", True, 1.5])
