@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import glob
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,9 +37,17 @@ def list_files(name: str, options: Options) -> Iterator[str]:
     """
     if not name:
         raise DataError("found '' as the name of an input; give a path, or '.' for the folder here")
-    path = Path(name)
     if name == STDIN:
         return iter((name,))
+    try:
+        return _files(name, options)
+    except OSError as error:
+        raise _unreadable(error, name) from error
+
+
+def _files(name: str, options: Options) -> Iterator[str]:
+    path = Path(name)
+    _check_link(path)
     if path.is_dir():
         found = [str(file) for file in _inside(path) if options.format or of_name(file.name)]
         if not found:
@@ -63,11 +73,35 @@ def list_files(name: str, options: Options) -> Iterator[str]:
     return iter((name,))
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _check_link(path: Path) -> None:
+    """Refuse a symbolic link that leads nowhere; OSError if it leads in a circle."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise DataError(
+                f"{path}: is a symbolic link to {os.readlink(path)!r}, which does not exist; mend the link"
+            ) from None
+
+
+def _unreadable(error: OSError, name: str) -> DataError:
+    """Make the error on a path that the system does not let us follow."""
+    path = error.filename or name
+    if error.errno == errno.ELOOP:
+        return DataError(f"{path}: is a symbolic link that leads back to itself; mend the link")
+    return DataError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions")
+
+
+def _inside(folder: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
+    here = (*around, folder.resolve())
     for entry in sorted(folder.iterdir(), key=lambda found: found.name):
         if entry.name.startswith((".", "_")):
             continue
-        if entry.is_dir():
-            yield from _inside(entry)
-        elif entry.is_file():
-            yield entry
+        _check_link(entry)
+        if not entry.is_dir():
+            if entry.is_file():
+                yield entry
+        elif entry.resolve() in here:
+            raise DataError(f"{entry}: is a symbolic link to a folder that it is in; mend the link")
+        else:
+            yield from _inside(entry, here)

@@ -167,7 +167,7 @@ def open_source(
         raise ValidationError("live and sort exclude each other: all input must be there before it can be sorted")
     if bad_rows is not None:
         for path in paths:
-            if Path(path).exists() and Path(bad_rows).exists() and Path(path).samefile(bad_rows):
+            if _same_file(path, bad_rows):
                 raise ValidationError(f"bad rows cannot go to {path!r}, which is the input; give another path")
     inputs = _Inputs(schema, options, paths, data, live)
     try:
@@ -181,6 +181,13 @@ def open_source(
         label = f"{path} (sorted)" if path != STDIN else "standard input (sorted)"
         pieces = _counted(label, sorted_batches((piece.batch for _, piece in pieces), schema))
     return Source(path, _rechunk(pieces, chunk_rows, live is not None), inputs, sink)
+
+
+def _same_file(path: str, other: str | PathLike[str]) -> bool:
+    try:
+        return Path(path).samefile(other)
+    except (OSError, ValueError):  # one is not there, or cannot be read: reading and writing it will tell
+        return False
 
 
 class _Inputs:

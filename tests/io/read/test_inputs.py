@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pytest
 from tables import DS1, PACKED, PLAIN, StandardInput, arrow_stream, csv, parquet, read, written, zstd
 
-from fastcep import Engine, datasets, parse
+from fastcep import Engine, Schema, datasets, parse
 from fastcep.errors import DataError
 from fastcep.io import open_source
 
@@ -191,3 +193,60 @@ def test_no_name() -> None:
     """An unset variable of a shell is not the folder that one happens to be in."""
     with pytest.raises(DataError, match="found '' as the name of an input"):
         open_source("", DS1)
+
+
+def refused(path: object) -> str:
+    with pytest.raises(DataError) as caught:
+        open_source(str(path), Schema({"A": {}}, time="ts"))
+    return str(caught.value)
+
+
+def test_symbolic_links_that_lead_nowhere(tmp_path: Path) -> None:
+    loop, dangling = tmp_path / "loop.csv", tmp_path / "dangling.csv"
+    loop.symlink_to(loop.name)
+    dangling.symlink_to("gone.csv")
+    assert refused(loop) == f"{loop}: is a symbolic link that leads back to itself; mend the link"
+    assert refused(dangling) == f"{dangling}: is a symbolic link to 'gone.csv', which does not exist; mend the link"
+    assert f"{loop / 'e.csv'}: is a symbolic link that leads back to itself" in refused(loop / "e.csv")
+    assert str(dangling) in refused(tmp_path)  # nothing of a folder is left out without a word
+    dangling.unlink()
+    assert str(loop) in refused(tmp_path)
+    assert str(loop) in refused(tmp_path / "*.csv")
+
+
+def test_a_folder_inside_of_itself(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("ts\n1\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "again").symlink_to(tmp_path)
+    assert refused(tmp_path) == f"{inner / 'again'}: is a symbolic link to a folder that it is in; mend the link"
+    (inner / "again").unlink()
+    (inner / "other.csv").symlink_to(tmp_path / "e.csv")
+    with open_source(str(tmp_path), Schema({"A": {}}, time="ts")) as source:
+        assert [batch.num_rows for batch in source] == [1, 1]
+
+
+def test_a_path_that_runs_through_a_file_or_is_not_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("ts\n1\n")
+    assert f"{file / 'x.csv'}: " in refused(file / "x.csv")
+    long = tmp_path / ("x" * 300 + ".csv")
+    assert refused(long) == f"{long}: cannot be read (File name too long); check the path and its permissions"
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    try:
+        if not os.access(closed, os.R_OK):  # who may do everything can read it all the same
+            assert refused(closed).startswith(f"{closed}: cannot be read (Permission denied); check the path")
+            assert "cannot be read (Permission denied)" in refused(closed / "e.csv")
+    finally:
+        closed.chmod(0o700)
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "events.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("ts\n1\n2\n",))
+    writer.start()
+    with open_source(str(pipe), Schema({"A": {}}, time="ts")) as source:
+        assert [batch.column("ts").to_pylist() for batch in source] == [[1, 2]]
+    writer.join()
