@@ -19,7 +19,7 @@ from fastcep.events.convert import from_numpy
 __all__ = ["BadRow", "BadRows", "Piece"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a megabyte of text may hold half a million of them
 class BadRow:
     """A row of an input that cannot be taken.
 
@@ -36,7 +36,7 @@ class BadRow:
     values
         The values of the columns that the schema reads, by name; None where the row could not be split.
     raw
-        The row's text where it could not be split, else None.
+        The row's text where it could not be split, else None; its beginning is shown behind `mend`.
     """
 
     file: str
@@ -51,7 +51,8 @@ class BadRow:
     def error(self) -> DataError:
         """Return the error for a row that goes nowhere else."""
         place = f"{self.file}, row {self.row}" + ("" if self.column is None else f", column {self.column!r}")
-        return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.mend}")
+        raw = "" if self.raw is None else f" {self.raw[:80]!r}"
+        return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.mend}{raw}")
 
     def as_json(self) -> str:
         """Return one line of JSON: file, row, column, found, expected, and values or raw."""

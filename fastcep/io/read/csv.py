@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -224,10 +225,10 @@ class _Parser:
     def _slowly(self, data: bytes) -> Piece:
         types = self._types
         data, mark = _readable(data)
-        invalid: list[pv.InvalidRow] = []
+        bad: list[BadRow] = []
 
         def note(row: pv.InvalidRow) -> str:
-            invalid.append(row)
+            bad.append(self._wrong_width(row, mark))
             return "skip"
 
         texts = [_one(column) for column in self._read(data, [pa.string()] * len(types), note).columns]
@@ -245,14 +246,13 @@ class _Parser:
             values.append(value)
             for at in (*np.flatnonzero(unreadable).tolist(), *wrong):
                 culprits.setdefault(at, k)
-        bad = [self._wrong_width(row, mark) for row in invalid]
         piece = Piece(self._layout.place(values, rows), tuple(bad))
         keep = np.ones(rows, dtype=bool)
         keep[list(culprits)] = False
         numbers = piece.rows()
         for at, k in culprits.items():
             bad.append(self._bad(int(numbers[at]), k, [_text(text[at], mark) for text in texts]))
-        return piece.without(keep, bad[len(invalid) :])
+        return piece.without(keep, bad[len(piece.bad) :])
 
     def _bad(self, row: int, k: int, texts: list[str | None]) -> BadRow:
         layout = self._layout
@@ -263,8 +263,13 @@ class _Parser:
 
     def _wrong_width(self, row: pv.InvalidRow, mark: str | None) -> BadRow:
         text = row.text if mark is None else row.text.replace(mark, "\\x")
-        return BadRow(self._layout.label, (row.number or 1) - 1, None, f"{row.actual_columns} fields",
-                      str(row.expected_columns), f"mend the row {text[:80]!r}", raw=text)  # fmt: skip
+        return BadRow(self._layout.label, (row.number or 1) - 1, None, _fields(row.actual_columns),
+                      str(row.expected_columns), "mend the row", raw=text)  # fmt: skip
+
+
+@lru_cache
+def _fields(count: int) -> str:
+    return f"{count} fields"  # the same text for all rows of so many
 
 
 def _readable(data: bytes) -> tuple[bytes, str | None]:

@@ -219,7 +219,7 @@ def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]
         If the file is damaged, after the rows before.
     """
     parts: list[bytes] = []
-    count = 0
+    count, enough = 0, BLOCK
     failure: Exception | None = None
     ended = False
     try:
@@ -231,34 +231,42 @@ def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]
                 failure, ended, part = error, True, b""
             parts.append(part)
             count += len(part)
-            if count < BLOCK and not ended and not stream.prompt:
+            if count < enough and not ended and not stream.prompt:
                 continue
             data = b"".join(parts)[skip:]
             skip = 0
-            whole = cutter.cut(data)
-            if whole:
-                yield Block(data[:whole])
-                data = data[whole:]
+            data = yield from _whole_rows(data, cutter)
             if (ended and failure is None) or len(data) > LONGEST_ROW:
                 data = yield from _rest(data, cutter, ended)
             parts, count = [data], len(data)
+            enough = max(BLOCK, min(2 * count, LONGEST_ROW + 1))  # a long row is not looked through again for each part
         if failure is not None:
             raise failure
     finally:
         stream.close()
 
 
+def _whole_rows(data: bytes, cutter: Cutter) -> Generator[Block, None, bytes]:
+    """Give the whole rows, in blocks of no more than `BLOCK` unless a row is longer. Return the rest."""
+    size = BLOCK
+    while len(data) > size:
+        whole = cutter.cut(data[:size])
+        if whole:
+            yield Block(data[:whole])
+            data = data[whole:]
+        size = BLOCK if whole else 2 * size
+    if whole := cutter.cut(data):
+        yield Block(data[:whole])
+    return data[whole:]
+
+
 def _rest(data: bytes, cutter: Cutter, ended: bool) -> Generator[Block, None, bytes]:
     """Give blocks of rows that do not end: a line with an open quote is bad, the next a new row. Return the rest."""
     while (start := cutter.unclosed(data)) is not None:
-        if start:
-            yield Block(data[:start])
+        yield from _whole_rows(data[:start], cutter)
         end = data.find(b"\n", start) + 1 or len(data)
         yield Block(data[start:end], "a quote that is never closed")
-        data = data[end:]
-        if whole := cutter.cut(data):
-            yield Block(data[:whole])
-            data = data[whole:]
+        data = yield from _whole_rows(data[end:], cutter)
     if len(data) > LONGEST_ROW:
         raise pa.ArrowInvalid(f"a row is longer than {LONGEST_ROW >> 20} MiB")
     if data and ended:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,32 @@ def test_an_open_quote_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.closed
     with pytest.raises(pa.ArrowInvalid, match="a row is longer than"):
         list(blocks(Pieces(*[b"xxxxxxxx"] * 9), QuoteCutter(",")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("line", [b",\n", b"x,1\n", b'"",\n'])
+def test_what_follows_an_open_quote_comes_in_blocks(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    """Not in one of 16 MB, of which millions of rows may be bad, each with an error of some hundred bytes."""
+    monkeypatch.setattr(streams, "BLOCK", 64)
+    monkeypatch.setattr(streams, "LONGEST_ROW", 4096)
+    data = b'1,a\n2,"b\n' + line * 3001
+    found = list(blocks(Pieces(*(data[at : at + 64] for at in range(0, len(data), 64))), QuoteCutter(",")))  # type: ignore[arg-type]
+    assert b"".join(block.data for block in found) == data
+    assert max(len(block.data) for block in found if block.fault is None) <= 64
+    assert any(block.fault for block in found)
+
+
+def test_many_bad_rows_need_little(tmp_path: Path, bad: Path) -> None:
+    path = tmp_path / "short.csv"
+    path.write_bytes(b"ts,n,x,ok,s\n" + b",\n" * 100_000)
+    tracemalloc.start()
+    try:
+        with open_source(path, SCHEMA, bad_rows=bad) as source:
+            assert sum(batch.num_rows for batch in source) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert source.bad_rows == 100_000
+    assert peak < 300 * 100_000
 
 
 JSON = st.recursive(
