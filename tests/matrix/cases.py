@@ -14,6 +14,7 @@ from fastcep.query import ast
 from matrix.clauses import clauses_of
 from matrix.execute import Outcome, execute
 from matrix.queries import Drawn, most, whole_queries
+from matrix.refusals import ONE_QUERY
 from matrix.runs import Run, runs
 from matrix.slices import sliced_outcome
 from matrix.tally import Tally
@@ -53,7 +54,7 @@ def cases(draw: Draw) -> Case:
     queries = [item.query for item in drawn]
     events = draw(streams(schema, most(queries)))
     run = draw(runs(schema, events))
-    cut = draw(st.sampled_from([None, None, None, "time", "key"])) if len(names) == 1 else None
+    cut = draw(st.sampled_from([None, None, None, "time", "key"]))
     first, last = (events[0].time, events[-1].time) if events else (0, 0)
     latest = last if cut == "time" else last + 2  # a survey finds no time after the last event
     edges = tuple(sorted(draw(st.lists(st.integers(first - 1, latest), max_size=5)))) if cut else ()
@@ -63,12 +64,15 @@ def cases(draw: Draw) -> Case:
 def check(case: Case, tally: Tally, kernels: bool = False) -> Outcome:
     """Run a case, compare with the reference matcher, and count what was drawn together."""
     outcome = execute(case.queries, case.run, kernels)
-    if case.cut is not None:
+    if case.cut is not None and len(case.queries) > 1:
+        outcome.refused.append(ONE_QUERY)
+    elif case.cut is not None:
         sliced_outcome(case.queries[0], case.events, case.cut, case.edges, case.wanted, outcome)
     tally.matches += outcome.matches
     for item in case.drawn:
         clauses = clauses_of(item.query, case.events, several=len(case.drawn) > 1)
-        tally.note(clauses, outcome.paths)
+        trial = outcome.trials.get(item.query.name)
+        tally.note(clauses, outcome.paths if trial is None else {*outcome.paths, trial})
         for query, refusal in item.refused:
             tally.refuse(clauses_of(query, case.events), refusal)
         for refusal in outcome.refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from timed_out import timed_out_rows
 
 import fastcep as fc
 from fastcep.engine import parted, rounds, several, stream, trial
+from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.patterns import positive_leaves, trailing_negation
@@ -31,10 +33,11 @@ Rows = dict[str, list[harness.Row]]  # by query
 
 @dataclass
 class Outcome:
-    """The run that was carried out, the paths that it took, and the options that were refused."""
+    """The run that was carried out, its paths (``trials``: by query), and the options that were refused."""
 
     run: Run
     paths: set[str] = field(default_factory=set)
+    trials: dict[str, str] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     matches: int = 0
 
@@ -162,13 +165,15 @@ class Execution:
             self.check_in_time()
         self.move(kernels)
         self.call("flush")
-        self.note_stores()
+        self.note_trials()
+        self.note_rows_only()
         accepted, late = self.split(clocks)
         self.compare(accepted, late)
         self.outcome.paths |= {"batches" if len(parts) > 1 else "one batch", "kernels" if kernels else "bytecode"}
 
     def move(self, kernels: bool) -> None:
         """Store and restore, or cut and join, as the run has it."""
+        self.note_trials()  # an engine that is restored knows of none
         fleet, how = self.fleet, self.run.move
         if how == "stay":
             return
@@ -295,12 +300,23 @@ class Execution:
             }.items() if used
         }  # fmt: skip
 
-    def note_stores(self) -> None:
-        """Note how the trials ended."""
-        if self.run.store == "auto" and self.run.trial is not None:
-            why = self.fleet.engines[0].explain()
-            if "by statistics: " in why:
-                self.outcome.paths.add(f"trial → {self.run.trial[1]}")
+    def note_trials(self) -> None:
+        """Note which trials of both stores have ended."""
+        run = self.run
+        if run.store != "auto" or run.trial is None:
+            return
+        explained = re.split(r"^query ", self.fleet.engines[0].explain(), flags=re.MULTILINE)[1:]
+        for query, text in zip(self.queries, explained, strict=True):
+            if "by statistics: " in text:
+                self.outcome.trials[query.name] = f"trial → {run.trial[1]}"
+
+    def note_rows_only(self) -> None:
+        """Note why there were no trials."""
+        for query in self.queries if self.run.trial is not None else ():
+            try:
+                plan_for(query, "factorised", self.run.timed_out, self.run.index)
+            except ValidationError as error:
+                self.outcome.refused += filter(None, [refusal_of(str(error), OF_RUNS)])
 
 
 def rows_of(query: ast.Query, table: pa.Table) -> list[harness.Row]:

@@ -42,12 +42,14 @@ def whole_queries(draw: Draw, schema: Schema, name: str = "q") -> Drawn:
     return settled(draw, draw(unchecked(schema, name)))
 
 
-#: What a query is mostly about; every clause can stand in each of them. How much more often than another choice the
-#: default of a policy is taken, and which patterns, windows and numbers of conjuncts there are.
-THEMES = ("joins", "policies", "joins", "operators", "windows")
+#: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
+#: and numbers of conjuncts are likely. Every clause can stand in each of them but "stores", whose queries leave the
+#: policies out, so that most of them have a choice of the store.
+THEMES = ("joins", "stores", "policies", "operators", "stores", "windows")
 _USUAL = {"joins": 14, "policies": 1, "operators": 4, "windows": 3}
 _CONJUNCTS = {
-    "joins": (1, 1, 1, 0, 2, 3), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3), "windows": (0, 0, 1, 2),
+    "joins": (1, 1, 1, 0, 2, 3), "stores": (1, 0, 1, 2), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3),
+    "windows": (0, 0, 1, 2),
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def unchecked(draw: Draw, schema: Schema, name: str) -> ast.Query:
     theme = draw(st.sampled_from(THEMES))
 
     def pick(first: Any, *others: Any) -> Any:
-        return draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
+        return first if theme == "stores" else draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
 
     pattern = draw(any_pattern(schema, theme))
     explicit = pick(False, True) if theme != "windows" else draw(st.sampled_from([True, True, True, False]))
@@ -89,6 +91,8 @@ def unchecked(draw: Draw, schema: Schema, name: str) -> ast.Query:
 def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
     """Joins of several variables, which every store serves; sequences; negation; all operators in each other."""
     others = (patterns, nested_patterns, negated_patterns, joins)
+    if theme == "stores":
+        return draw(joins(schema))
     kind = draw(st.sampled_from({"joins": (joins,) * 6 + others, "operators": (nested_patterns,) * 6 + others}.get(
         theme, others)))  # fmt: skip
     return draw(kind(schema) if kind in (joins, patterns) else kind(schema, _ANY))
@@ -110,7 +114,7 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
     """None, or up to three conjuncts of any kind, and some on each negated variable."""
     parts: list[ast.Expr] = []
     for _ in range(make.pick(*_CONJUNCTS[theme])):
-        joins = make.pick(True, True, True, False) if theme == "joins" else make.pick(True, False)
+        joins = make.pick(True, True, True, False) if theme in ("joins", "stores") else make.pick(True, False)
         parts.append(joined(make) if joins else make.condition())
     for leaf in make.leaves:
         if leaf.negated:

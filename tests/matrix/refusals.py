@@ -79,17 +79,19 @@ OF_QUERIES = (
     ),
 )  # fmt: skip
 
+_FACTORISED = ("store=factorised", "trial → rows", "trial → factorised")
+
 #: Raised when an engine is made, state is moved, or a stream is cut; ``clause`` is an option of `runs.Run`.
 OF_RUNS = (
     Refusal(
         "cannot have store='factorised': its pattern is not a SEQ of variables",
         ("AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
-         "(…)+ g[]", "(…)? g"), ("store=factorised",),
+         "(…)+ g[]", "(…)? g", "WHERE on NEG"), _FACTORISED,
         "It enumerates a SEQ of variables only.", "store",
     ),
     Refusal(
         "cannot have store='factorised': .* is optional, bounded or consecutive",
-        ("T? x", "T* x[]", "T{m,n} x[]", "CONSECUTIVE", "ANY DISTINCT"), ("store=factorised",),
+        ("T? x", "T* x[]", "T{m,n} x[]", "CONSECUTIVE", "ANY DISTINCT"), _FACTORISED,
         "It serves single variables and unbounded `+`.", "store",
     ),
     Refusal(
@@ -98,33 +100,33 @@ OF_RUNS = (
     ),
     Refusal(
         "cannot have store='factorised': an event must follow another directly, or advances",
-        ("NEXT", "skip_till_next", "partition_contiguity", "strict_contiguity"), ("store=factorised",),
+        ("NEXT", "skip_till_next", "partition_contiguity", "strict_contiguity"), _FACTORISED,
         "It enumerates every combination: skip_till_any only.", "store",
     ),
     Refusal(
         "cannot have store='factorised': its policies choose between matches",
-        (*SELECT, "CONSUME consumed", "LIMIT k", *SKIP), ("store=factorised",),
+        (*SELECT, "CONSUME consumed", "LIMIT k", *SKIP), _FACTORISED,
         "It has no partial matches that a reported match could end.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': events open or close its windows", EXPLICIT, ("store=factorised",),
+        "cannot have store='factorised': events open or close its windows", EXPLICIT, _FACTORISED,
         "It has one window per match only.", "store",
     ),
     Refusal(
         "cannot have store='factorised': .* is about (the whole|one element) of a Kleene variable",
-        ("AVG(x[].a)", "x[first].a"), ("store=factorised",),
+        ("AVG(x[].a)", "x[first].a"), _FACTORISED,
         "A condition must be known of the event chosen and of those after it.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': partial matches that time out", ("timed_out",), ("store=factorised",),
+        "cannot have store='factorised': partial matches that time out", ("timed_out",), _FACTORISED,
         "It has no partial matches that could time out.", "store", "timed_out",
     ),
     Refusal(
-        "cannot have store='factorised': partial matches are shed", ("shedder",), ("store=factorised",),
+        "cannot have store='factorised': partial matches are shed", ("shedder",), _FACTORISED,
         "It has no partial matches that could be shed.", "store", "shedder",
     ),
     Refusal(
-        "cannot have store='factorised': with index=", ("index=key", "index=off"), ("store=factorised",),
+        "cannot have store='factorised': with index=", ("index=key", "index=off"), _FACTORISED,
         "The option is about the indexes of partial matches.", "store", "index",
     ),
     Refusal(
@@ -169,7 +171,10 @@ OF_SLICES = (
         "key: WITHIN [0-9,]+ EVENTS counts", ("WITHIN n EVENTS",), ("slices by key",),
         "It counts the events of all keys.", "",
     ),
-    Refusal("key: WINDOW is opened", EXPLICIT, ("slices by key",), "Its windows are opened by events of all keys.", ""),
+    Refusal(
+        "key: WINDOW is opened", (*EXPLICIT, "LIMIT k"), ("slices by key",),
+        "Its windows are opened by events of all keys.", "",
+    ),
     Refusal(
         "key: contiguity is that of the stream", ("strict_contiguity",), ("slices by key",),
         "Events of all keys lie between others.", "",
@@ -179,6 +184,12 @@ OF_SLICES = (
         "key: (no attribute is equal|not every step joins|an event of type|.* is not of one type|LIMIT|AFTER)", (), (),
         "", "",
     ),
+)  # fmt: skip
+
+
+#: `fastcep.spark.detect` takes one query.
+ONE_QUERY = Refusal(
+    "", ("another query",), ("slices by time", "slices by key"), "A stream is cut for one query.", "",
 )  # fmt: skip
 
 
