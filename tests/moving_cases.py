@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from hypothesis import HealthCheck, settings
 from moving import quiet
-from pattern_strategies import INNER, OUTER, refusal
-from policy_strategies import AREAS
 from strategies import Case
 
 import fastcep as fc
 from fastcep.errors import ValidationError
 from fastcep.query import ast, parse, to_text
 from fastcep.query.check import check
-
-ALLOWED = [(outer, inner) for outer in OUTER for inner in INNER if refusal(outer, inner) is None]
-areas = pytest.mark.parametrize("area", AREAS)
 
 
 def part(share: int, most: int) -> settings:
@@ -26,9 +20,7 @@ def part(share: int, most: int) -> settings:
     return settings(max_examples=count, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
-few, some, fewer = part(40, 60), part(4, 300), part(8, 150)
-#: Of several threads, which are compared besides.
-few_threaded, some_threaded = part(100, 40), part(10, 200)
+some, fewer, some_threaded = part(1, 900), part(8, 150), part(2, 600)
 
 
 def keyed(case: Case) -> Case:

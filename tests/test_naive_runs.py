@@ -7,43 +7,38 @@ from typing import Any
 
 import harness
 import naive
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix.queries import whole_queries
 from pattern_strategies import Draw, most_events
-from policy_strategies import AREAS, policy_queries
 from strategies import Case
-from stream_strategies import streams
+from stream_strategies import schemas, streams
 
-some = settings(max_examples=max(1, settings().max_examples // 4))
-few = settings(max_examples=max(1, settings().max_examples // 10))
+few = settings(max_examples=max(1, settings().max_examples // 2))
 
 
 @st.composite
-def trees(draw: Draw, area: str) -> Case:
-    """A query, not by way of its text, and a stream."""
-    query = draw(policy_queries(area))
+def trees(draw: Draw) -> Case:
+    """A query, and a stream."""
+    query = draw(whole_queries(draw(schemas()))).query
     return Case(query, "", draw(streams(query.schema, most_events(query.pattern))), [1])
 
 
-@pytest.mark.parametrize("area", AREAS)
-@some
 @given(st.data())
-def test_the_halves_agree(area: str, data: st.DataObject) -> None:
+def test_the_halves_agree(data: st.DataObject) -> None:
     """Wherever both have a say; elsewhere the one is only run."""
-    case = data.draw(trees(area))
+    case = data.draw(trees())
     query, events = case.query, case.events
     followed = naive.find_matches(query, events, by_runs=True)
     if not naive.needs_runs(query):
         assert naive.find_matches(query, events, by_runs=False) == followed, harness.describe(query, events)
 
 
-@pytest.mark.parametrize("area", AREAS)
 @few
 @given(st.data())
-def test_what_is_followed_is_a_match(area: str, data: st.DataObject) -> None:
+def test_what_is_followed_is_a_match(data: st.DataObject) -> None:
     """Whatever the strategy, what is followed is among all that there is when nothing is skipped or consumed."""
-    case = data.draw(trees(area))
+    case = data.draw(trees())
     query, events = case.query, case.events
     plain: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
     strategy = "skip_till_any" if query.strategy == "skip_till_next" else query.strategy
@@ -60,11 +55,10 @@ def bound_events(match: naive.Match) -> list[int]:
     return sorted(number for one in bindings for number in one if number is not None)
 
 
-@pytest.mark.parametrize("area", AREAS)
 @few
 @given(st.data())
-def test_what_times_out_waits_for_something(area: str, data: st.DataObject) -> None:
-    case = data.draw(trees(area))
+def test_what_times_out_waits_for_something(data: st.DataObject) -> None:
+    case = data.draw(trees())
     query, events = case.query, case.events
     late = naive.timed_out(query, events)
     assert [one.timed_out_at for one in late] == sorted(one.timed_out_at for one in late)

@@ -8,7 +8,6 @@ import harness
 import operator_table
 import pytest
 import strategies
-from disorder import disordered, late_engine, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pattern_strategies import INNER, OUTER, refusal
@@ -31,22 +30,6 @@ def test_pair(outer: str, inner: str, data: st.DataObject) -> None:
     """In order, cut anywhere: all that is decided is there after each batch."""
     case = data.draw(strategies.operator_cases(outer, inner), "case")
     harness.assert_in_time(case.query, case.events, case.batch_sizes)
-
-
-@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
-@few
-@given(st.data())
-def test_pair_out_of_order(outer: str, inner: str, data: st.DataObject) -> None:
-    """Out of order, with an allowed lateness: as on the sorted stream of what is not late."""
-    case, arrivals, lateness = data.draw(disordered(strategies.operator_cases(outer, inner)), "case")
-    accepted, _ = split(arrivals, lateness)
-    engine = late_engine(case, lateness)
-    found: list[harness.Row] = []
-    for part in harness.batches(case.query.schema, arrivals, case.batch_sizes):
-        found += harness.table_rows(case.query, engine.process(part).to_arrow())
-    found += harness.table_rows(case.query, engine.flush().to_arrow())
-    how = f"batches of {case.batch_sizes}, lateness {lateness}, arriving as {harness.line(arrivals)}"
-    harness.assert_same(case.query, accepted, found, how)
 
 
 @pytest.mark.parametrize(("outer", "inner"), ALLOWED)

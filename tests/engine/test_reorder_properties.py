@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import harness
@@ -48,40 +47,6 @@ def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> Non
     if arrivals:
         assert taken == state["events"] == len(accepted)
     assert (state["late_events"], state["held_events"], state["late_waiting"]) == (len(late), 0, 0)
-
-
-@given(disordered(cases()))
-def test_one_by_one(drawn: tuple[Case, list[Event], int]) -> None:
-    """Events sent singly: where a stream is cut does not matter."""
-    case, arrivals, lateness = drawn
-    accepted, late = split(arrivals, lateness)
-    one = late_engine(case, lateness)
-    found = []
-    for sent in arrivals:
-        found += harness.table_rows(case.query, harness.send(one, case.query.schema, sent).to_arrow())
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    harness.assert_same(case.query, accepted, found, f"sent, lateness {lateness}")
-    assert late_numbers(one, case.query.schema) == [one.seq for one in late]
-
-
-@given(disordered(cases()), st.dictionaries(st.integers(0, 8), st.integers(-3, 20), max_size=3))
-def test_moving_the_clock(drawn: tuple[Case, list[Event], int], clocks: dict[int, int]) -> None:
-    """``advance`` raises the watermark: it releases what is held before, and makes older events late."""
-    case, arrivals, lateness = drawn
-    schema = case.query.schema
-    accepted, late = split(arrivals, lateness, clocks)
-    one = late_engine(case, lateness)
-    found = []
-    cuts = sorted({0, len(arrivals), *(at for at in clocks if at < len(arrivals))})
-    for start, stop in itertools.pairwise(cuts):
-        reached = one.metrics()["watermark"]
-        if start in clocks and (reached is None or clocks[start] >= reached):
-            found += harness.table_rows(case.query, one.advance(clocks[start]).to_arrow())
-        for data in harness.batches(schema, arrivals[start:stop], case.batch_sizes):
-            found += harness.table_rows(case.query, one.process(data).to_arrow())
-    found += harness.table_rows(case.query, one.flush().to_arrow())
-    harness.assert_same(case.query, accepted, found, f"clocks {clocks}, lateness {lateness}")
-    assert late_numbers(one, schema) == [one.seq for one in late]
 
 
 @given(disordered(cases()), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))

@@ -8,7 +8,7 @@ import harness
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import assert_unmoved, quiet
+from moving import quiet
 from store_strategies import HUGE, SCHEMA, cases, run
 from strategies import Case
 
@@ -24,16 +24,6 @@ def factorised(case: Case) -> bool:
 
 
 @given(cases())
-def test_reference(case: Case) -> None:
-    """The matches, and their order, are those of the reference matcher."""
-    assume(factorised(case))
-    table, metrics = run(case, "factorised")
-    event(f"matches: {min(len(table), 3)}")
-    harness.assert_same(case.query, case.events, harness.table_rows(case.query, table), "factorised")
-    assert metrics["matches"] == len(table)
-
-
-@given(cases())
 def test_rows(case: Case) -> None:
     """The tables are those of the rows, times of detection and RETURN too; each keeps what it counts exactly."""
     assume(factorised(case))
@@ -42,16 +32,6 @@ def test_rows(case: Case) -> None:
     for name in ("events", "relevant_events", "matches", "watermark", "function_errors"):
         assert own[name] == rows[name], f"{name}: {case!r}"
     assert own["live_partial_matches"] <= own["stored_rows"]
-
-
-@given(cases(), st.data())
-def test_moves(case: Case, data: st.DataObject) -> None:
-    """Snapshots, and key groups taken out and put back, change nothing."""
-    assume(factorised(case))
-    engines = [quiet(fc.Engine, case.query, store="factorised") for _ in range(2)]
-    random = data.draw(st.randoms(use_true_random=False), "moves")
-    batches = harness.batches(SCHEMA, case.events, case.batch_sizes)
-    assert_unmoved(*engines, batches, random.randrange, repr(case))
 
 
 @given(cases(), st.integers(0, 30))

@@ -1,4 +1,4 @@
-"""Several threads find what one finds, in its order, and count what it counts, wherever the state moves meanwhile."""
+"""Several threads count what one counts, wherever the state moves meanwhile; the matrix compares what they find."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from typing import Any
 from unittest.mock import patch
 
 import harness
-import pytest
 import strategies
-from disorder import disordered
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import COUNTERS, assert_unmoved, is_keyed, quiet
-from moving_cases import ALLOWED, areas, few_threaded, fits_one_table, keyed, some_threaded
+from moving_cases import fits_one_table, keyed, some_threaded
 from naive import Event
-from policy_strategies import is_planned, policy_cases
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.engine import parted, rounds
 from fastcep.errors import ValidationError
-from fastcep.plan import make_plan
-from fastcep.plan.ir import PREVIOUS
 
 #: A peak is one of all parts together only if they have it at the same event.
 SAME = tuple(name for name in COUNTERS if name != "peak_partial_matches")
@@ -63,53 +59,18 @@ def compare_one(data: st.DataObject, case: Case, events: list[Event], **options:
     compare(data, case, events, case.query, **options)
 
 
-@areas
 @some_threaded
 @given(st.data())
-def test_policies(area: str, data: st.DataObject) -> None:
-    case = keyed(data.draw(policy_cases(area), "case"))
+def test_one_query(data: st.DataObject) -> None:
+    case = keyed(data.draw(query_cases(), "case"))
     assume(is_planned(case.query))
     compare_one(data, case, case.events)
-
-
-@pytest.mark.parametrize(("outer", "inner"), ALLOWED)
-@few_threaded
-@given(st.data())
-def test_operators(outer: str, inner: str, data: st.DataObject) -> None:
-    case = keyed(data.draw(strategies.operator_cases(outer, inner), "case"))
-    compare_one(data, case, case.events)
-
-
-@some_threaded
-@given(st.data())
-def test_conditions(data: st.DataObject) -> None:
-    case = keyed(data.draw(strategies.cases(), "case"))
-    compare_one(data, case, case.events)
-
-
-@areas
-@some_threaded
-@given(st.data())
-def test_out_of_order(area: str, data: st.DataObject) -> None:
-    case, arrivals, lateness = data.draw(disordered(policy_cases(area).map(keyed)), "case")
-    assume(is_planned(case.query))
-    compare_one(data, case, arrivals, allowed_lateness=f"{lateness}ns")
-
-
-@areas
-@some_threaded
-@given(st.data())
-def test_timed_out(area: str, data: st.DataObject) -> None:
-    case = keyed(data.draw(policy_cases(area), "case"))
-    assume(is_planned(case.query, timed_out=True))
-    assume(all(column.column != PREVIOUS for column in make_plan(case.query).columns))
-    compare_one(data, case, case.events, timed_out=True)
 
 
 @some_threaded
 @given(st.data())
 def test_several_queries(data: st.DataObject) -> None:
-    case = keyed(data.draw(policy_cases(), "case"))
+    case = keyed(data.draw(query_cases(), "case"))
     other = data.draw(strategies.queries(case.query.schema, strategies.windows()), "other")
     pair = [case.query, dataclasses.replace(other, name="other", returns=())]
     try:

@@ -8,14 +8,13 @@ from random import Random
 import harness
 import numpy as np
 import pytest
-import store_strategies
 import strategies
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
-from policy_strategies import is_planned
 from shed_runs import query
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -110,7 +109,7 @@ def observed(case: Case, index: str) -> tuple[Observation, int]:
     return found.records[0], len(found.costs)
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.randoms())
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.randoms())
 def test_costs_are_those_of_the_definition(case: Case, index: str, random: Random) -> None:
     record, events = observed(case, index)
     assume(len(record.matches) <= 60)
@@ -123,7 +122,7 @@ def test_costs_are_those_of_the_definition(case: Case, index: str, random: Rando
         assert (own.costs(mask) / 1000).tolist() == ByHand(record, events, kept).costs()
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_the_least_worth_falls_first(case: Case, index: str) -> None:
     """Each step loses the matches of an item whose ratio no other one is below; totals are those of what is left."""
     record, events = observed(case, index)

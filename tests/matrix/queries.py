@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clause_strategies import adjoined, explicit_windows
 from hypothesis import strategies as st
 from pattern_strategies import Draw, most_events, negated_patterns, nested_patterns, patterns
-from policy_strategies import adjoined, explicit_windows
 from strategies import Expressions, returned, time_windows, windows
 
 from fastcep.errors import ValidationError
@@ -37,9 +37,9 @@ class Drawn:
 
 
 @st.composite
-def whole_queries(draw: Draw, schema: Schema, name: str = "q") -> Drawn:
-    """A query of any clauses."""
-    return settled(draw, draw(unchecked(schema, name)))
+def whole_queries(draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = ()) -> Drawn:
+    """A query of any clauses, about one of these `THEMES` (default: any)."""
+    return settled(draw, draw(unchecked(schema, name, draw(st.sampled_from(themes or THEMES)))))
 
 
 #: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
@@ -54,9 +54,8 @@ _CONJUNCTS = {
 
 
 @st.composite
-def unchecked(draw: Draw, schema: Schema, name: str) -> ast.Query:
+def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     """A query of any clauses, which may be refused together."""
-    theme = draw(st.sampled_from(THEMES))
 
     def pick(first: Any, *others: Any) -> Any:
         return first if theme == "stores" else draw(st.sampled_from([first] * _USUAL[theme] + [*others]))

@@ -74,7 +74,7 @@ class Run:
 
 
 TRIALS = [(events, store) for events in (1, 2, 3, 5) for store in ("rows", "factorised")]
-FORMS = ("dict", "send", "record batch", "table", "chunks", "coded", "NumPy", "lists", "slice")
+FORMS = ("dict", "send", "record batch", "table", "chunks", "coded", "coded dict", "NumPy", "lists", "slice")
 
 
 @st.composite

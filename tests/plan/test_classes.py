@@ -10,12 +10,12 @@ from typing import Any
 
 import harness
 import numpy as np
-import policy_strategies
 import pytest
 import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Case
+from whole_cases import query_cases
 
 import fastcep as fc
 from fastcep._core.evaluate import evaluate
@@ -267,7 +267,7 @@ def classes_of(query: fc.Query) -> Classes:
     return {leaf.name: [*texts, *sums][:64] for leaf in positive_leaves(query.pattern)}
 
 
-@given(st.one_of(strategies.cases(), policy_strategies.policy_cases()), st.sampled_from(["full", "key", "off"]))
+@given(st.one_of(strategies.cases(), query_cases()), st.sampled_from(["full", "key", "off"]))
 def test_any_query(case: Case, index: str) -> None:
     """Every edge into a state with features has what it reads, and rows that carry more make the same matches."""
     made = make_plan(case.query, classes=classes_of(case.query), index=index)

@@ -14,7 +14,7 @@ import strategies
 from explained import CASES, ENDINGS, NS, OPERATORS, SCHEMA, query
 from hypothesis import given
 from hypothesis import strategies as st
-from policy_strategies import policy_cases
+from whole_cases import query_cases
 
 import fastcep as fc
 from fastcep.plan import Plan, explain, make_plan
@@ -134,7 +134,7 @@ def absence_numbers(plan: Plan) -> list[int]:
     return numbers + [n for state in plan.states for part in (state.accept_absences, state.at_end) for n in part]
 
 
-@given(st.one_of(strategies.cases(), policy_cases()))
+@given(st.one_of(strategies.cases(), query_cases()))
 def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     """Every format tells every plan; births, rings and guards are there, with a reason, where the plan has them."""
     plan = make_plan(case.query)

@@ -10,7 +10,7 @@ import pytest
 from explained import CASES
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from policy_strategies import is_planned, policy_cases
+from whole_cases import is_planned, query_cases
 
 from fastcep.plan import Plan, make_plan
 from fastcep.query import ast
@@ -35,7 +35,7 @@ def test_pickled(name: str) -> None:
 
 @given(st.data())
 def test_pickled_with_any_policies(data: st.DataObject) -> None:
-    case = data.draw(policy_cases(), "case")
+    case = data.draw(query_cases(), "case")
     assume(is_planned(case.query))
     assert_value(case.query)
 

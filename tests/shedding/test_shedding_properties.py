@@ -8,21 +8,20 @@ from typing import Any
 import harness
 import pyarrow as pa
 import pytest
-import store_strategies
 import strategies
 from chaos import Chaos
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
-from policy_strategies import is_planned, policy_cases
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.plan import INDEXES, make_plan
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
-queries = st.one_of(strategies.cases(), store_strategies.cases(), policy_cases())
+queries = st.one_of(strategies.cases(), query_cases("stores"), query_cases())
 
 
 pytestmark = pytest.mark.usefixtures("decide_often")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import harness
 import pytest
 import sliced
-import strategies
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from policy_strategies import policy_cases
 from strategies import Case
 
 import fastcep as fc
@@ -47,31 +45,6 @@ def check_key(case: Case, data: st.DataObject) -> None:
     found = harness.table_rows(case.query, table)
     event(f"slices: {len(cut.slices)}, by time: {cut.time is not None}, matches: {bool(found)}")
     harness.assert_same(case.query, case.events, found, f"cut by key into {len(cut.slices)}")
-
-
-@given(strategies.cases(), st.data())
-def test_by_time(case: Case, data: st.DataObject) -> None:
-    check_time(case, data)
-
-
-@pytest.mark.parametrize("area", ["windows", "selection", "everything"])
-@often_refused
-@given(st.data())
-def test_by_time_policies(area: str, data: st.DataObject) -> None:
-    check_time(data.draw(policy_cases(area), "case"), data)
-
-
-@often_refused
-@given(strategies.cases(), st.data())
-def test_by_key(case: Case, data: st.DataObject) -> None:
-    check_key(case, data)
-
-
-@pytest.mark.parametrize("area", ["strategies", "after match"])
-@often_refused
-@given(st.data())
-def test_by_key_policies(area: str, data: st.DataObject) -> None:
-    check_key(data.draw(policy_cases(area), "case"), data)
 
 
 @given(st.data())

@@ -7,16 +7,15 @@ from typing import Any
 import harness
 import numpy as np
 import pytest
-import store_strategies
 import strategies
 from chaos import Always, Chaos
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
 from ordered import Quiet, controlled
-from policy_strategies import is_planned
 from shed_runs import SCHEMA, assert_within, found
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.engine.overload.cut import expected
@@ -24,7 +23,7 @@ from fastcep.plan import INDEXES
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding import SmoothedLatency
 
-queries = st.one_of(strategies.cases(), store_strategies.cases())
+queries = st.one_of(strategies.cases(), query_cases("stores"))
 SEQUENCE = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID WITHIN 2ms"
 KLEENE = "PATTERN SEQ(A+ a[], B b) WHERE a[i].ID = b.ID WITHIN 400us"
 

@@ -8,7 +8,6 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import store_strategies
 import strategies
 from accounted import is_told, times_of
 from flowing import KLEENE, PAPER, expected, shedder
@@ -16,9 +15,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from moving import quiet
 from ordered import Quiet, controlled, made
-from policy_strategies import is_planned
 from shed_runs import Q1, found, query
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -54,7 +53,7 @@ def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices
     assert not len(keys) and not asked.any()  # since the last call
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 4))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 4))
 @settings(max_examples=100)
 def test_of_any_query(case: Case, index: str, slices: int) -> None:
     assume(is_planned(case.query) and is_told(case.query) and case.events)

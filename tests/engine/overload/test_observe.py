@@ -7,14 +7,13 @@ from typing import Any
 import harness
 import numpy as np
 import pytest
-import store_strategies
 import strategies
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
-from policy_strategies import is_planned
 from shed_runs import Q1, query
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -56,7 +55,7 @@ def spent(record: Observation, events: int) -> Any:
     return costs
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_the_record_adds_up(case: Case, index: str) -> None:
     assume(is_planned(case.query) and is_told(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
@@ -80,7 +79,7 @@ def test_the_record_adds_up(case: Case, index: str) -> None:
         assert len(flat) == len(chain(record, number)) and (not places or sorted(flat) == chain(record, number))
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_rows_are_met_by_the_probes_of_their_bucket(case: Case, index: str) -> None:
     """A row is met by every later probe of its bucket while its window stands."""
     assume(is_planned(case.query) and is_told(case.query) and case.events)

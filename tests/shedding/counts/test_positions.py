@@ -17,8 +17,8 @@ from counted import numbered, numbers_matter
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from naive import Event
-from policy_strategies import is_planned, policy_cases
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.errors import ValidationError
@@ -68,7 +68,7 @@ def sizes_of(table: pa.Table) -> dict[int, int]:
 
 
 @given(
-    st.one_of(policy_cases("windows"), policy_cases()),
+    st.one_of(query_cases("windows"), query_cases()),
     st.integers(1, 3),
     st.tuples(st.integers(0, 9), st.integers(0, 9)),
 )
@@ -86,7 +86,7 @@ def test_by_definition(case: Case, bins: int, own: tuple[int, int]) -> None:
     assert order == sorted(order)
 
 
-@given(st.one_of(policy_cases("windows"), policy_cases()), st.lists(st.integers(0, 9), max_size=3), st.integers(1, 3))
+@given(st.one_of(query_cases("windows"), query_cases()), st.lists(st.integers(0, 9), max_size=3), st.integers(1, 3))
 def test_pieces_add_up(case: Case, cuts: list[int], bins: int) -> None:
     """With no more context than is said to be needed."""
     query, events = case.query, case.events

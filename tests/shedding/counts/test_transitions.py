@@ -17,8 +17,8 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
 from naive import Event
-from policy_strategies import policy_cases
 from strategies import Case, cases, time_windows
+from whole_cases import query_cases
 
 import fastcep as fc
 from fastcep.engine.overload.observe import observe
@@ -124,7 +124,7 @@ def in_pieces(query: ast.Query, events: list[Event], cuts: list[int]) -> pa.Tabl
     return added_transitions(tables[::-1])
 
 
-@given(st.one_of(policy_cases("windows"), policy_cases("strategies")), st.lists(st.integers(0, 9), max_size=3))
+@given(st.one_of(query_cases("windows"), query_cases("policies")), st.lists(st.integers(0, 9), max_size=3))
 def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:
     assume(not isinstance(case.query.window, ast.Unbounded) and not numbers_matter(case.query))
     try:
@@ -136,7 +136,7 @@ def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:
     assert added.equals(whole, check_metadata=True)
 
 
-@given(st.one_of(cases(), policy_cases("strategies"), policy_cases("windows")), st.sampled_from(INDEXES))
+@given(st.one_of(cases(), query_cases("policies"), query_cases("windows")), st.sampled_from(INDEXES))
 def test_any_query(case: Case, index: str) -> None:
     """All matches are met, all costs are there; what cannot be counted is refused for a reason that is named."""
     assume(case.events)

@@ -8,15 +8,14 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import store_strategies
 import strategies
 from accounted import Definition, is_told, lists, times_of
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from moving import quiet
-from policy_strategies import is_planned
 from shed_runs import Q1, query
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -31,7 +30,7 @@ FEATURES = {"a": ["a.V"], "b": ["a.V + b.V", "b.ID"]}
 EVENT_FEATURES = {"a": ["a.V"], "b": ["b.V"], "c": ["c.V", "c.ID"]}
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 5))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 5))
 def test_by_definition(case: Case, index: str, slices: int) -> None:
     assume(is_planned(case.query) and is_told(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
@@ -52,7 +51,7 @@ def test_by_definition(case: Case, index: str, slices: int) -> None:
     assert account.visits(groups, 3, kinds, 2).tolist() == expected.tolist()
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 5))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 5))
 def test_sums_are_the_engines_counters(case: Case, index: str, slices: int) -> None:
     """All work comes of what begins a match, and all matches of more than one event do."""
     assume(is_planned(case.query) and is_told(case.query) and case.events)

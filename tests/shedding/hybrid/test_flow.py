@@ -9,7 +9,6 @@ import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import store_strategies
 import strategies
 from accounted import Definition, is_told, times_of
 from flowing import expected
@@ -17,9 +16,9 @@ from groups_reference import drops
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from moving import quiet
-from policy_strategies import is_planned
 from shed_runs import Q1, query
 from strategies import Case
+from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -81,7 +80,7 @@ def test_memory(text: str) -> None:
     assert total(pieces).memory
 
 
-@given(st.one_of(strategies.cases(), store_strategies.cases()), st.sampled_from(INDEXES), st.integers(1, 4))
+@given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 4))
 @settings(max_examples=100)
 def test_children_and_looks_by_definition(case: Case, index: str, slices: int) -> None:
     """One by one, all of one class."""

@@ -1,26 +1,18 @@
-"""Hypothesis strategies for windows, strategies and policies: queries in which no combination is refused.
+"""Hypothesis strategies for explicit windows, and for NEXT and CONSECUTIVE in a pattern.
 
-A query shrinks to one without these clauses, a window to a short one without conditions.
+A window shrinks to a short one without conditions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from hypothesis import strategies as st
-from pattern_strategies import Draw, negated_patterns
-from strategies import COMPARISONS, Case, queries, windows, with_stream
-from stream_strategies import schemas
+from pattern_strategies import Draw
+from strategies import COMPARISONS
 
-from fastcep.errors import ValidationError
 from fastcep.events import Schema
-from fastcep.plan import make_plan
 from fastcep.query import ast
-from fastcep.query.patterns import trailing_negation
-
-#: What a case is about, so that a part of it can be tested alone; the last holds all of them.
-AREAS = ("windows", "strategies", "selection", "after match", "everything")
 
 OPENER, CLOSER = "w", "z"  # no names of a pattern
 
@@ -118,63 +110,3 @@ def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
         case ast.Member() if pattern.repeated and pattern.maximum != 1:
             return dataclasses.replace(pattern, consecutive=draw(often))
     return pattern
-
-
-# ---------------------------------------------------------------------- policies
-
-
-@st.composite
-def policies(draw: Draw, query: ast.Query, area: str = "everything") -> ast.Query:
-    """A query with strategy, selection, consumption, AFTER MATCH and LIMIT, as far as they are about the area."""
-
-    def pick(about: str, options: tuple[str, ...]) -> str:
-        """The default more often, where all is mixed."""
-        if area == "everything":
-            options = (options[0], *options)
-        return str(draw(st.sampled_from(options))) if area in (about, "everything") else options[0]
-
-    clauses: dict[str, Any] = {"strategy": pick("strategies", ast.STRATEGIES)}
-    if clauses["strategy"] == "partition_contiguity" and not query.partition:
-        clauses["partition"] = ("k",)
-    if area == "strategies" or (area == "everything" and draw(st.sampled_from([False, False, True]))):
-        clauses["pattern"] = adjoined(draw, query.pattern)
-    if not isinstance(query.pattern, ast.Periodic) and trailing_negation(query.pattern) is None:
-        clauses["select"] = pick("selection", ast.SELECTIONS)
-        clauses["consume"] = pick("selection", ast.CONSUMPTIONS)
-        clauses["after_match"] = pick("after match", ast.AFTER_MATCH)
-        if clauses["select"] == "cumulative":
-            clauses["returns"] = ()
-    if isinstance(query.window, ast.ExplicitWindow) and area in ("after match", "everything"):
-        clauses["limit"] = draw(st.sampled_from([None, 1, 2, 3]))
-    return dataclasses.replace(query, **clauses)
-
-
-# ------------------------------------------------------------------------- cases
-
-
-@st.composite
-def policy_queries(draw: Draw, area: str = "everything") -> ast.Query:
-    """A query's tree, about one of the `AREAS`."""
-    schema = draw(schemas())
-    explicit = area == "windows" or (area != "strategies" and draw(st.booleans()))
-    window: ast.Window = draw(explicit_windows(schema) if explicit else windows())
-    pattern = draw(st.sampled_from([None, None, negated_patterns]))
-    query: ast.Query = draw(policies(draw(queries(schema, st.just(window), pattern)), area))
-    # Half of them without conditions, so that there are matches to choose from.
-    return dataclasses.replace(query, where=None) if draw(st.booleans()) or not is_planned(query) else query
-
-
-def is_planned(query: ast.Query, timed_out: bool = False) -> bool:
-    """Whether it is known in time whether the negated events of its groups came."""
-    try:
-        make_plan(query, timed_out)
-    except ValidationError:
-        return False
-    return True
-
-
-@st.composite
-def policy_cases(draw: Draw, area: str = "everything") -> Case:
-    """A query, as its text reads back, with a stream and its cuts."""
-    case: Case = draw(with_stream(draw(policy_queries(area))))
-    return case

@@ -1,0 +1,30 @@
+"""Cases of one query of any clauses, as the matrix draws them, for tests of what the matrix does not compare."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from matrix.queries import whole_queries
+from pattern_strategies import Draw
+from strategies import Case, with_stream
+from stream_strategies import schemas
+
+from fastcep.errors import ValidationError
+from fastcep.plan import make_plan
+from fastcep.query import ast
+
+
+@st.composite
+def query_cases(draw: Draw, *themes: str) -> Case:
+    """A query about one of these themes (default: any), with a stream and its cuts."""
+    schema = draw(schemas())
+    case: Case = draw(with_stream(draw(whole_queries(schema, themes=themes)).query))
+    return case
+
+
+def is_planned(query: ast.Query, timed_out: bool = False) -> bool:
+    """Whether it is known in time whether the negated events of its groups came."""
+    try:
+        make_plan(query, timed_out)
+    except ValidationError:
+        return False
+    return True
