@@ -4,8 +4,8 @@
 Where a bound is on a percentile of the latency, only what the dearest events cost above it is to be saved: all that is saved
 elsewhere is lost for nothing. So an event is tried with partial matches until what that costs, by the prices of operations,
 comes to the limit, and the others are *passed over*: they stay as they are, and later events find them. First come the
-variables whose binding completes a match (``loop``), and of a bucket the youngest partial matches, which have the longest
-time before them.
+variables whose binding completes a match (``loop``), as far as that leaves matches in their order, and of a bucket the
+youngest partial matches, which have the longest time before them.
 
 What a percentile allows to be above the bound is not wasted either: a share of the events is *let run on*. Each event adds
 the share to a credit, up to some events. One event is taken from it, and the event is matched as a whole, if it would lose

@@ -325,7 +325,7 @@ cdef class Shedding:
         """
         cdef const Prices* prices = &self.core.prices
         cdef int m, e
-        cdef bint completing
+        cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_members <= 64
         self.core.shed.cut.most = 0
         self.core.shed.cut.completing = 0
@@ -335,10 +335,13 @@ cdef class Shedding:
         self.core.shed.cut.most = max(1, most - prices.event - prices.relevant)
         self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
         for m in range(self.core.n_members):
-            completing = not self.core.leaves[m].negated
+            completing = not self.core.leaves[m].negated and not reports
             for e in range(self.core.leaves[m].first_edge, self.core.leaves[m].end_edge):
                 completing = completing and self.core.edges[e].source >= 0 and not self.core.edges[e].born
-            if completing:
+            if not completing:  # what comes behind it must not come before its matches
+                for e in range(self.core.leaves[m].first_edge, self.core.leaves[m].end_edge):
+                    reports = reports or self.core.states[self.core.edges[e].target].accepting
+            else:
                 self.core.shed.cut.completing |= <uint64_t>1 << m
 
     @property

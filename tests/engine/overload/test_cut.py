@@ -89,6 +89,14 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
         assert (np.array(told) > bound).sum() <= 0.045 * len(told) + 1e-9
 
 
+def test_matches_of_one_event_stay_in_order() -> None:
+    """Though those that need a partial match are tried first where nothing else reports matches."""
+    schema = fc.Schema({"A": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
+    live = engine(fc.parse("PATTERN SEQ(A a, A? b) WITHIN 5ns", schema), Only(), 2)
+    rows = live.process({"type": ["A", "A"], "ts": [0, 0], "k": [1, 1]}).to_arrow().select(["a", "b"]).to_pylist()
+    assert rows == [{"a": 0, "b": None}, {"a": 1, "b": None}, {"a": 0, "b": 1}]
+
+
 @given(queries, st.integers(1, 9), st.integers(0, 9))
 def test_batches_and_snapshots(case: Case, bound: int, cut: int) -> None:
     """The same is cut off, however the stream comes in batches, and if the engine is restored in between."""
