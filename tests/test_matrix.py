@@ -8,15 +8,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import event, given, settings
 from matrix.cases import Case, cases, check
 from matrix.clauses import CLAUSES, WINDOWS
 from matrix.draws import independent
 from matrix.page import PAGE
+from matrix.refusals import NEVER, refusal_of
 from matrix.runs import PATHS, Run
 from matrix.tally import Tally
 
 import fastcep as fc
+from fastcep.errors import ParseError
 from fastcep.query import ast
 
 EXAMPLES = settings().max_examples
@@ -52,6 +55,18 @@ def test_every_clause_of_a_query_is_drawn() -> None:
     assert ast.CONSUMPTIONS == ("zero", "consumed")
     assert {name.upper() for name in ast.AFTER_MATCH[1:]} <= set(CLAUSES)
     assert set(WINDOWS) <= set(CLAUSES)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "clauses"),
+    [("SEQ(NEG A n, PERIODIC(A a, 2ns, B b))", "WITHIN 9ns"), ("SEQ(PERIODIC(A a, 2ns, B b), NEG A n)", "WITHIN 9ns"),
+     ("PERIODIC(SEQ(NEG A n, A a), 2ns, B b)", "WITHIN 9ns"), ("PERIODIC(SEQ(A a, NEG A n), 2ns, B b)", "WITHIN 9ns"),
+     ("PERIODIC(A a, 2ns, B b)", "WINDOW OPEN ON A w CLOSE AFTER 9ns LIMIT 1 PER WINDOW")],
+)  # fmt: skip
+def test_what_is_never_drawn_is_refused(pattern: str, clauses: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        fc.parse(f"PATTERN {pattern} {clauses}", fc.Schema({"A": {"k": "int64"}, "B": {"k": "int64"}}, type="type"))
+    assert refusal_of(str(caught.value), NEVER) is not None
 
 
 def test_every_option_of_an_engine_is_drawn() -> None:

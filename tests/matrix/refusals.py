@@ -187,6 +187,18 @@ OF_SLICES = (
 )  # fmt: skip
 
 
+#: Pairs that a query cannot have, whatever else it has; they are not drawn.
+NEVER = (
+    Refusal(
+        "can only be the whole pattern|which is not the whole pattern", ("PERIODIC",), ("NEG first", "NEG last"),
+        "PERIODIC is the whole pattern, a NEG at an edge is for a SEQ that is.", "",
+    ),
+    Refusal(
+        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), ("LIMIT k",),
+        "PERIODIC needs WITHIN t, LIMIT an explicit window.", "",
+    ),
+)  # fmt: skip
+
 #: `fastcep.spark.detect` takes one query.
 ONE_QUERY = Refusal(
     "", ("another query",), ("slices by time", "slices by key"), "A stream is cut for one query.", "",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from matrix.clauses import ALTERNATIVES, CLAUSES
-from matrix.refusals import Refusal
+from matrix.refusals import NEVER, Refusal
 from matrix.runs import PATHS
 
 Pair = tuple[str, str]
@@ -33,7 +33,7 @@ class Tally:
     queries: int = 0
     matches: int = 0
     together: Counter[Pair] = field(default_factory=Counter)
-    refused: Counter[tuple[Pair, str]] = field(default_factory=Counter)
+    refused: Counter[tuple[Pair, str]] = field(default_factory=lambda: Counter(dict.fromkeys(_never(), 0)))
 
     def note(self, clauses: Iterable[str], paths: Iterable[str]) -> None:
         """Count a query that was run."""
@@ -44,12 +44,10 @@ class Tally:
 
     def refuse(self, present: Iterable[str], refusal: Refusal) -> None:
         """Count a refusal for the pairs that were present, in the order of the table."""
-        names = [*CLAUSES, *PATHS]
         own = set(present) | set(refusal.others)
         for one, other in itertools.product(refusal.ones, refusal.others):
             if one in own and other in own:
-                first, second = sorted((one, other), key=names.index)
-                self.refused[(first, second), refusal.reason] += 1
+                self.refused[_ordered(one, other), refusal.reason] += 1
 
     def reason(self, pair: Pair) -> str | None:
         """Why a pair cannot be drawn; None if nothing refused it."""
@@ -58,6 +56,18 @@ class Tally:
     def empty(self) -> list[Pair]:
         """The pairs that were neither drawn nor refused."""
         return [pair for pair in all_pairs() if not self.together[pair] and self.reason(pair) is None]
+
+
+def _never() -> Iterator[tuple[Pair, str]]:
+    for refusal in NEVER:
+        for one, other in itertools.product(refusal.ones, refusal.others):
+            yield _ordered(one, other), refusal.reason
+
+
+def _ordered(one: str, other: str) -> Pair:
+    names = [*CLAUSES, *PATHS]
+    first, second = sorted((one, other), key=names.index)
+    return first, second
 
 
 def all_pairs() -> list[Pair]:
