@@ -43,10 +43,10 @@ def whole_queries(draw: Draw, schema: Schema, name: str = "q", themes: Sequence[
 
 
 #: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
-#: and numbers of conjuncts are likely. Every clause can stand in each of them but "stores", whose queries leave the
-#: policies out, so that most of them have a choice of the store.
+#: and numbers of conjuncts are likely. Every clause can stand in each of them; most of "stores" have a choice of the
+#: store.
 THEMES = ("joins", "stores", "policies", "operators", "stores", "windows")
-_USUAL = {"joins": 14, "policies": 1, "operators": 4, "windows": 3}
+_USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3}
 _CONJUNCTS = {
     "joins": (1, 1, 1, 0, 2, 3), "stores": (1, 0, 1, 2), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3),
     "windows": (0, 0, 1, 2),
@@ -58,7 +58,7 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     """A query of any clauses, which may be refused together."""
 
     def pick(first: Any, *others: Any) -> Any:
-        return first if theme == "stores" else draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
+        return draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
 
     pattern = draw(any_pattern(schema, theme))
     explicit = pick(False, True) if theme != "windows" else draw(st.sampled_from([True, True, True, False]))
