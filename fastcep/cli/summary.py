@@ -32,7 +32,7 @@ class Summary:
     bad_rows: int = 0
     shed_events: int = 0
     shed_matches: int = 0
-    estimated_recall: float = 1.0
+    estimated_recall: float | None = 1.0
 
     def add(self, engine: Engine, matches: Matches) -> None:
         """Count what one call of the engine gave."""
@@ -48,7 +48,8 @@ class Summary:
         if shedding is not None:
             self.shed_events = shedding["dropped_events"]
             self.shed_matches = shedding["dropped_partial_matches"] + metrics["dropped_partial_matches"]
-            self.estimated_recall = round(shedding["estimated_recall"], 6)
+            recall = shedding["estimated_recall"]
+            self.estimated_recall = None if recall is None else round(recall, 6)
 
     def stop(self, seconds: float) -> None:
         """Set the time, in seconds, and the throughput."""
@@ -70,9 +71,9 @@ class Summary:
             file=file,
         )
         if self.shed_events or self.shed_matches:
+            recall = "n/a" if self.estimated_recall is None else f"{self.estimated_recall:.3f}"
             print(
-                f"shed: {self.shed_events:,} events, {self.shed_matches:,} partial matches; estimated recall "
-                f"{self.estimated_recall:.3f}",
+                f"shed: {self.shed_events:,} events, {self.shed_matches:,} partial matches; estimated recall {recall}",
                 file=file,
             )
         if self.bad_rows:

@@ -252,7 +252,9 @@ def _of_shedding(shedding: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("shedding_demand", "Share of the work that is to be saved.", shedding["demand"])
     yield _counter("shedding_episodes", "Episodes of shedding.", shedding["episodes"])
     yield _counter("shedding_seconds", "Time spent on deciding what to drop.", shedding["overhead"] / 1e9)
-    yield _gauge("estimated_recall", "Share of the matches that is thought to be found.", shedding["estimated_recall"])
+    recall = shedding["estimated_recall"]
+    told = "Share of the matches that is thought to be found; NaN if nobody knows."
+    yield _gauge("estimated_recall", told, float("nan") if recall is None else recall)
     told = "Times that an event was kept from one window."
     yield _counter("dropped_in_windows", told, shedding["dropped_in_windows"])
     yield _counter("passed_over", "Looks at partial matches that were cut off.", shedding["passed_over"])

@@ -72,7 +72,7 @@ def test_bernoulli_drops_live_ones_only() -> None:
     chance = orders.drops[0, 0, 0]
     assert orders.drops[:, 0, 0].tolist() == [chance, chance, 0]
     assert (1 - (1 - chance) ** 8) / (8 * chance) == pytest.approx(0.7)  # so much of its window a row is there
-    assert (orders.kept, orders.left) == (1.0, 1 - chance)  # what comes is kept; the rest is in test_episodes
+    assert (orders.known_kept(), orders.left) == (1.0, 1 - chance)  # what comes is kept; the rest is in test_episodes
     assert order(BernoulliMatches(), 0.0, 0.5) == Orders()
     grown = order(BernoulliMatches(), 0.3, 0.0)
     assert grown.drops is not None and grown.drops[0, 0, 0] == pytest.approx(0.3)  # at once

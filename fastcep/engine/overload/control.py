@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.match import Matcher
+from fastcep.engine.overload.checked import checked_classes, checked_json, checked_orders, checked_reading
 from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.engine.overload.controlled import Controlled
-from fastcep.engine.overload.controller import Controller
+from fastcep.engine.overload.controller import ALL, Controller
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.cut import CutOff
 from fastcep.engine.overload.episodes import Episodes
@@ -104,6 +105,7 @@ class Control:
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
         self._pace = Pace(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._began, self._counted = 0, (0, 0)
+        self._fails = False
         self._cut = CutOff(bound, detectors if shedder is not None and shedder.cuts else ())
 
     # ----------------------------------------------------------------- queries
@@ -117,8 +119,9 @@ class Control:
         if self.shedder.observes:
             options["observed"] = True
         if self.shedder.drops_matches:
-            options["classes"] = {name: item.features for name, item in self.shedder.classes(query).items()}
-        if events := self.shedder.event_classes(query):
+            classes = checked_classes(self.shedder, query, "classes")
+            options["classes"] = {name: item.features for name, item in classes.items()}
+        if events := checked_classes(self.shedder, query, "event_classes"):
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
@@ -215,16 +218,26 @@ class Control:
                 orders: Sequence[Orders] = [Orders() for _ in views]
                 if sheds:
                     learned = self._pace.learn(partial(self.shedder.learn, views))
-                    orders = self.shedder.decide(demand, 0.0 if at_once else self._thinned(), views)
+                    orders = self._ordered(self.shedder, demand, 0.0 if at_once else self._thinned(), views)
                 else:
                     self.shedder.rest()
                 for query, own in zip(self.queries, orders, strict=True):
                     looked_at += query.carry_out(own, self._decisions + 1)
             self._past.append(demand)
             self._note(sheds, why if demand > 0 else "single events would cost more than the bound", dropped)
+            cost = self._pace.spent / self._pace.since
+            self.episodes.judge(self._fails, cost, self.bound, self._by_window())
             self._account(perf_counter_ns() - began, learned, looked_at, works)
         self._decisions += 1
         self._plan_next(time)
+
+    def _ordered(self, shedder: Shedder, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+        """What the shedder orders, checked."""
+        names = [query.plan.query.name for query in self.queries]
+        orders = checked_orders(shedder, shedder.decide(demand, before, views), names)
+        for query, own in zip(self.queries, orders, strict=True):
+            query.check(own, shedder)
+        return orders
 
     def _view(self, query: Controlled) -> View:
         by_window = query.events / self._pace.step
@@ -236,12 +249,15 @@ class Control:
     def _judge(self, place: int, waited: float) -> tuple[str, bool]:
         """Set the demand, by the detector that demands most; returns why, and whether it is an amount to drop now."""
         load, self.demand, why, at_once = self._load(place, waited), 0.0, "", False
+        self._fails = False
         saved = sum(query.weight * query.orders.saved for query in self.queries) / max(self._weights(), 1e-9)
         for detector, controller in self._judges:
             load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._pace.since))
-            reading = detector.read(load)
+            reading = checked_reading(detector, detector.read(load))
+            all_asked = controller.demand >= ALL
             if controller.update(reading, saved, self._by_window()) > self.demand:
                 self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
+                self._fails = all_asked and self.demand >= ALL and (reading.excess > 0 or at_once)
         return why, at_once
 
     def _thinned(self) -> float:
@@ -284,8 +300,11 @@ class Control:
         kept, left, weights, taken = 0.0, 0.0, self._weights(), 0
         for query in self.queries:
             taken += query.matcher.events
-            kept += query.weight * query.orders.kept
-            left += query.weight * query.orders.left
+            own = query.orders.known_kept(), query.orders.known_left()
+            if own[0] is None or own[1] is None:
+                self.episodes.lose_track()
+            kept += query.weight * (1.0 if own[0] is None else own[0])
+            left += query.weight * (1.0 if own[1] is None else own[1])
         shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
         self.episodes.found(self._matches(), *shares, self._by_window(), taken, self._missed(), self._cut.lost)
         if sheds or self.episodes.active:
@@ -341,7 +360,7 @@ class Control:
 
     def end(self) -> None:
         """The stream has ended."""
-        self.episodes.close(self.clock.now(), self._dropped)
+        self.episodes.end(self._dropped)
 
     def metrics(self) -> dict[str, Any]:
         """What was measured and dropped, see `Engine.metrics`."""
@@ -351,7 +370,7 @@ class Control:
             "cost_table": {"name": self.table.name, "hash": self.table.hash},
             "latency_bound": self.bound,
             "shedder": None if self.shedder is None else self.shedder.name,
-            "model": {} if self.shedder is None else self.shedder.metrics(),
+            "model": {} if self.shedder is None else checked_json(self.shedder, "metrics"),
             "detectors": [detector.name for detector, _ in self._judges],
             **self.episodes.metrics(),
             "demand": self.demand,
@@ -369,8 +388,8 @@ class Control:
     def specs(self) -> dict[str, Any]:
         """What it controls with, as JSON has it."""
         return {
-            "shedder": None if self.shedder is None else self.shedder.spec(),
-            "detectors": [detector.spec() for detector, _ in self._judges],
+            "shedder": None if self.shedder is None else checked_json(self.shedder, "spec"),
+            "detectors": [checked_json(detector, "spec") for detector, _ in self._judges],
         }
 
     def classes(self) -> list[Any]:
@@ -381,8 +400,8 @@ class Control:
         """What a snapshot has of it, as JSON has it."""
         return {
             "specs": self.specs(),
-            "learned": [detector.state() for detector, _ in self._judges],
-            "shedder": None if self.shedder is None else self.shedder.state(),
+            "learned": [checked_json(detector, "state") for detector, _ in self._judges],
+            "shedder": None if self.shedder is None else checked_json(self.shedder, "state"),
             "clock": self.clock.state() if isinstance(self.clock, VirtualClock) else None,
             "monitor": self.monitor.state(),
             "controllers": [controller.state() for _, controller in self._judges],

@@ -11,6 +11,7 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.match import Matcher
 from fastcep._core.shedding import Shedding
+from fastcep.engine.overload.checked import Shape, check_orders, checked_classes, checked_slices
 from fastcep.engine.overload.protocols import Classes, Orders, Shedder, Tree
 from fastcep.plan import Plan
 from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
@@ -58,15 +59,15 @@ class Controlled:
         self.orders = Orders()
         self.events = _UNKNOWN
         self.given = int(matcher.events)
-        classes = {} if shedder is None else shedder.classes(plan.query)
+        classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
         self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
         self._classes = self._tables(classes)
-        events = {} if shedder is None else shedder.event_classes(plan.query)
+        events = {} if shedder is None else checked_classes(shedder, plan.query, "event_classes")
         self._event_classes = [
             _table(events[name]) if name in events and plan.event_features[member] else None
             for member, name in enumerate(self._names)
         ]
-        self.slices = 1 if shedder is None else shedder.slices_of(plan.query)
+        self.slices = 1 if shedder is None else checked_slices(shedder, plan.query)
         self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
         if shedder is not None and shedder.observes:
             self.shedding.observe()
@@ -86,6 +87,20 @@ class Controlled:
             for item in (*self._classes, *self._event_classes)
         ]
         return told if any(told) else []
+
+    def check(self, orders: Orders, shedder: Shedder) -> None:
+        """Refuse orders that the matcher cannot carry out; what stands already has been checked."""
+        if orders is self.orders:
+            return
+        types, cells = len(self.plan.type_members), (len(self.plan.states), self.shedding.stride)
+        shapes: dict[str, tuple[Shape, ...]] = {
+            "events": ((types,),),
+            "binds": ((len(self._names), self.shedding.event_stride),),
+            "windows": ((types, None),) if self.plan.windows is not None and self.plan.windows.isolated else (),
+            "births": (cells, (*cells, self.slices)),
+            "drops": ((*cells, self.slices),),
+        }
+        check_orders(shedder, self.plan.query.name, orders, shapes)
 
     def carry_out(self, orders: Orders, salt: int) -> int:
         """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.
@@ -145,7 +160,7 @@ class Controlled:
                     values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
         types = self.plan.query.schema.type_names
         return {
-            "kept": self.orders.kept,
+            "kept": self.orders.known_kept(),
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
             "withheld": {

@@ -21,7 +21,7 @@ from math import exp, log
 
 from fastcep.engine.overload.protocols import Reading
 
-__all__ = ["Controller"]
+__all__ = ["ALL", "Controller"]
 
 #: Share of the excess that is added to the pressure in an eighth of a window. What is decided shows after a window at
 #: the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Where
@@ -40,6 +40,9 @@ _MOST = 2.0
 
 #: Largest pressure: 1 of 1,000 parts of the work is left.
 _LIMIT = log(1000)
+
+#: The largest demand, but for rounding.
+ALL = 1 - 1.000001 * exp(-_LIMIT)
 
 
 class Controller:

@@ -1,4 +1,4 @@
-"""When and why load was shed, told to people: episodes, a line in the log for each, and an estimate of the recall."""
+"""When and why load was shed, told to people: episodes, lines in the log, and an estimate of the recall."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ _LOG = logging.getLogger("fastcep.shedding")
 
 #: Decisions in a row without shedding after which an episode is over: those of about one window.
 _QUIET = 8
+
+#: Nanoseconds without shedding after which the log says that it is over: episodes closer together are told as one.
+_CALM = 10_000_000_000
+
+#: Decisions in a row, at least, that demand all there is and do not hold the bound, after which the log says so.
+_FAILED = 8
 
 #: Decisions that are remembered; a window seldom has more.
 _PAST = 64
@@ -30,6 +36,10 @@ class Episodes:
     what was dropped at once since the match began. Of three events in a window the first one is more often far back
     than near, so ages are weighted by themselves.
 
+    The log has a WARNING when shedding starts, one more if the bound cannot be held although all is shed that can be,
+    and a line (INFO) when nothing was shed for ten seconds, or the stream has ended. On the virtual clock these are
+    seconds of its own.
+
     Attributes
     ----------
     count
@@ -44,12 +54,17 @@ class Episodes:
         self._why = ""
         self._began = 0
         self._quiet = 0
-        self._before: tuple[int, int] = (0, 0)
         self._found = 0.0
         self._expected = self._absent = 0.0
         self._matches = self._missed = 0
         self._orders: deque[tuple[float, float]] = deque(maxlen=_PAST)
-        self._episode: tuple[float, float] = (0.0, 0.0)
+        self._unknown = False
+        self._told: dict[str, Any] | None = None  # what the log said when shedding started
+        self._costs: list[float] = []  # of an event, in each decision in a row that demanded all
+
+    def lose_track(self) -> None:
+        """Take into account that something is dropped of which the shedder does not know what it loses."""
+        self._unknown = True
 
     def found(
         self, matches: int, kept: float, left: float, by_window: float, taken: int, missed: int, lost: float = 0.0
@@ -87,12 +102,16 @@ class Episodes:
         """Take into account that the counters jump by so much, as other queries, or states, are counted now."""
         self._matches += matches
         self._missed += missed
-        self._before = self._before[0] + events, self._before[1] + partial_matches
+        if self._told is not None:
+            first = self._told["before"]
+            self._told["before"] = [first[0] + events, first[1] + partial_matches]
 
     @property
     def recall(self) -> float | None:
-        """The estimated share of the matches that were found; None before the first."""
-        return self._found / (self._expected + self._absent) if self._expected else None
+        """The estimated share of the matches that were found; None if it is unknown."""
+        if self._unknown or not self._expected:
+            return None if self._unknown or self.count else 1.0
+        return self._found / (self._expected + self._absent)
 
     def note(
         self, now: int, sheds: bool, why: str, before: tuple[int, int], dropped: Callable[[], tuple[int, int]]
@@ -106,47 +125,76 @@ class Episodes:
             self._quiet = 0
             if not self.active:
                 self.active, self._why, self._began = True, why, now
-                self._before = before
-                self._episode = self._found, self._expected
                 self.count += 1
+            self._tell_start(now, why, before)
         elif self.active:
             self._quiet += 1
             if self._quiet >= _QUIET:
-                self.close(now, dropped)
+                self.active, self._quiet = False, 0
+        if self._told is not None and not self.active and now - self._told["last"] >= _CALM:
+            self._tell_end(dropped)
 
-    def close(self, now: int, dropped: Callable[[], tuple[int, int]]) -> None:
-        """End the episode that goes on, if there is one, and log it."""
-        if not self.active:
+    def judge(self, failed: bool, cost: float, bound: float | None, by_window: float) -> None:
+        """Take into account whether the bound was missed although all is demanded; an event took ``cost`` ns then.
+
+        What is demanded shows in the course of a window, which has ``by_window`` decisions.
+        """
+        if not failed or self._told is None or self._told["failed"]:
+            self._costs.clear()
             return
-        self.active = False
-        self._quiet = 0
-        events, partial_matches = dropped()
-        found, expected = self._found - self._episode[0], self._expected - self._episode[1]
-        recall = f"{found / expected:.3f}" if expected else "unknown, no match was found"
-        _LOG.warning(
-            "load was shed for %.6g s: %s; dropped %s events and %s partial matches; estimated recall %s",
-            (now - self._began) / 1e9, self._why, f"{events - self._before[0]:,}",
-            f"{partial_matches - self._before[1]:,}", recall,
+        self._costs.append(cost)
+        if len(self._costs) >= min(max(_FAILED, 2 * by_window), _PAST):
+            self._told["failed"] = True
+            limit = "the limit" if bound is None else f"the latency bound of {_duration(bound)}"
+            _LOG.warning(
+                "%s cannot be held: with all shed that the shedder can, an event costs at least %s; give a larger "
+                "bound, a simpler query, or a shedder that drops events", limit,
+                _duration(sum(self._costs) / len(self._costs)),
+            )  # fmt: skip
+
+    def end(self, dropped: Callable[[], tuple[int, int]]) -> None:
+        """End the episode that goes on, if there is one: the stream has ended."""
+        self.active, self._quiet = False, 0
+        if self._told is not None:
+            self._tell_end(dropped)
+
+    def _tell_start(self, now: int, why: str, before: tuple[int, int]) -> None:
+        if self._told is None:
+            self._told = {
+                "first": now, "why": why, "before": list(before), "found": [self._found, self._expected],
+                "failed": False,
+            }  # fmt: skip
+            _LOG.warning("load is shed: %s", why)
+        self._told["last"] = now
+
+    def _tell_end(self, dropped: Callable[[], tuple[int, int]]) -> None:
+        assert self._told is not None
+        told, self._told = self._told, None
+        events, partial_matches = (new - old for new, old in zip(dropped(), told["before"], strict=True))
+        found, expected = self._found - told["found"][0], self._expected - told["found"][1]
+        recall = "n/a" if self._unknown or not expected else f"{found / expected:.3f}"
+        _LOG.info(
+            "load was shed for %s: %s; dropped %s events and %s partial matches; estimated recall %s",
+            _duration(told["last"] - told["first"]), told["why"], f"{events:,}", f"{partial_matches:,}", recall,
         )  # fmt: skip
 
     def metrics(self) -> dict[str, Any]:
         """What people see."""
-        recall = self.recall
         return {
             "active": self.active,
             "why": self._why if self.active else "",
             "since": self._began if self.active else None,
             "episodes": self.count,
-            "estimated_recall": 1.0 if recall is None else recall,
+            "estimated_recall": self.recall,
         }
 
     def state(self) -> dict[str, Any]:
         """What a snapshot has of it."""
         return {
             "count": self.count, "active": self.active, "why": self._why, "began": self._began, "quiet": self._quiet,
-            "before": list(self._before), "found": self._found, "expected": self._expected, "matches": self._matches,
+            "found": self._found, "expected": self._expected, "matches": self._matches,
             "missed": self._missed, "absent": self._absent,
-            "orders": [list(order) for order in self._orders], "episode": list(self._episode),
+            "orders": [list(order) for order in self._orders], "unknown": self._unknown, "told": self._told,
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -155,6 +203,13 @@ class Episodes:
         self._began, self._quiet, self._matches = state["began"], state["quiet"], state["matches"]
         self._missed, self._absent = state["missed"], state["absent"]
         self._found, self._expected = state["found"], state["expected"]
-        self._before = state["before"][0], state["before"][1]
-        self._episode = state["episode"][0], state["episode"][1]
+        self._unknown, self._told = state.get("unknown", False), state.get("told")  # which older snapshots lack
         self._orders = deque(((kept, left) for kept, left in state["orders"]), _PAST)
+
+
+def _duration(nanoseconds: float) -> str:
+    """A time for people, of three digits."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.3g} ns"

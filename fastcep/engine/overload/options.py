@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.overload.checked import check_detector, check_shedder
 from fastcep.engine.overload.clock import VirtualClock, WallClock
 from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.costs import CostTable, cost_table
@@ -134,10 +135,13 @@ def _check(
             f"latency_bound={bound:.6g} ns is below what an event costs an engine that drops it, "
             f"{costs.event:.4g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
         )
-    if shedder is not None and (isinstance(shedder, type) or not hasattr(shedder, "decide")):
-        raise ValidationError(
-            f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches() or fc.shedding.by_name('rs')"
-        )
+    if shedder is not None:
+        if isinstance(shedder, type) or not hasattr(shedder, "decide"):
+            raise ValidationError(
+                f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches() or "
+                "fc.shedding.by_name('rs')"
+            )
+        check_shedder(shedder)
     if shedder is not None and bound is None and not sheds_memory:
         raise ValidationError(
             f"shedder={shedder.name!r} has nothing to hold: give latency_bound='…', or memory_limit='…' with "
@@ -153,6 +157,7 @@ def _check(
     if shedder is None and detectors is not None:
         raise ValidationError("a detector without a shedder does nothing: give shedder=…")
     for detector in detectors or ():
+        check_detector(detector)
         if detector.name == "memory" and not sheds_memory:
             raise ValidationError(
                 "detector 'memory' has no limit to hold: give memory_limit='…' with on_memory_limit='shed'"
@@ -183,5 +188,5 @@ def _detectors(
         return ()
     if given is not None:
         return tuple(given)
-    usual = [] if bound is None else [shedder.detector("latency"), shedder.detector("queue")]
-    return (*usual, *([shedder.detector("memory")] if sheds_memory else []))
+    usual = [*(["latency", "queue"] if bound is not None else []), *(["memory"] if sheds_memory else [])]
+    return tuple(check_detector(shedder.detector(of), shedder) for of in usual)

@@ -240,9 +240,9 @@ class Orders:
         now. Else they are drawn anew at each decision.
     kept
         The share of the query's matches that are found nevertheless, as the shedder expects, as long as this stands:
-        for what comes.
+        for what comes. None: it does not know, and as long as it drops something the recall is unknown, too.
     left
-        The share of the matches under way that are left by `drops`.
+        The share of the matches under way that are left by `drops`; None: it does not know.
     saved
         The share of the work that is saved, as the shedder expects, if that is more than was demanded: as it loses
         nothing. The demand stands as long as it would be needed without.
@@ -257,10 +257,23 @@ class Orders:
     births: Floats | None = None
     drops: Floats | None = None
     steady: bool = False
-    kept: float = 1.0
-    left: float = 1.0
+    kept: float | None = None
+    left: float | None = None
     saved: float = 0.0
     counts: float = 0.0
+
+    def known_kept(self) -> float | None:
+        """`kept`; 1 if it is None and nothing is dropped."""
+        tables = (self.events, self.binds, self.windows, self.births)
+        return 1.0 if self.kept is None and not any(map(_drops, tables)) else self.kept
+
+    def known_left(self) -> float | None:
+        """`left`; 1 if it is None and nothing is dropped."""
+        return 1.0 if self.left is None and not _drops(self.drops) else self.left
+
+
+def _drops(table: Floats | None) -> bool:
+    return table is not None and bool(table.any())
 
 
 class Shedder(Protocol):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from shed_runs import BASELINES, OF_MATCHES, Q1, SAME, assert_within, engine, found, mean, query
 
 import fastcep as fc
 from fastcep import shedding
 from fastcep.datasets import ds1
+from fastcep.engine.overload.episodes import Episodes
 from fastcep.shedding import Classes, FixedClasses, RandomEvents, RandomMatches
 
 
@@ -130,28 +133,63 @@ def bursts(stream: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", ["rs", "ri"])
-def test_one_line_in_the_log_per_episode(stream: pa.Table, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_episodes_close_together_are_told_as_one(stream: pa.Table, name: str, caplog: pytest.LogCaptureFixture) -> None:
     live = engine(query(), shedding.by_name(name), 6)
-    with caplog.at_level(logging.WARNING, "fastcep.shedding"):
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
         live.process(bursts(stream))
         assert live.metrics()["shedding"]["episodes"] == 2 and not live.metrics()["shedding"]["active"]
-        assert len(caplog.records) == 2
+        assert len(caplog.records) == 1
         live.flush()
-    assert len(caplog.records) == 2
-    shed = live.metrics()["shedding"]
-    for line in caplog.messages:
-        assert line.startswith("load was shed for ") and "set point 5.91ns" in line and "estimated recall 0." in line
-    events, rows = (sum(int(line.split(f" {what}")[0].split()[-1].replace(",", "")) for line in caplog.messages)
-                    for what in ("events", "partial matches"))  # fmt: skip
-    assert (events, rows) == (shed["dropped_events"], shed["dropped_partial_matches"])
+    start, end = caplog.records
+    assert (start.levelname, end.levelname) == ("WARNING", "INFO")
+    assert start.getMessage().startswith("load is shed: ") and "set point 5.91ns" in start.getMessage()
+    line, shed = end.getMessage(), live.metrics()["shedding"]
+    assert line.startswith("load was shed for ") and "set point 5.91ns" in line and "estimated recall 0." in line
+    numbers = [int(line.split(f" {what}")[0].split()[-1].replace(",", "")) for what in ("events", "partial matches")]
+    assert numbers == [shed["dropped_events"], shed["dropped_partial_matches"]]
+
+
+SECOND = 1_000_000_000
+
+
+def test_episodes_far_from_each_other_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    episodes, now = Episodes(), 0
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
+        for step, sheds in ((1, True), (9 * SECOND, False), (1, True), *[(SECOND, False)] * 11, (1, True)):
+            now += step
+            for _ in range(1 if sheds else 8):
+                episodes.note(now, sheds, "too much", (0, 0), lambda: (3, 4))
+        episodes.end(lambda: (3, 4))
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING", "INFO"]
+    assert caplog.messages[1] == (
+        "load was shed for 9 s: too much; dropped 3 events and 4 partial matches; estimated recall n/a"
+    )
+
+
+def test_a_bound_that_cannot_be_held_is_told_once(stream: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
+    """A shedder of partial matches cannot save what an event costs that no partial match is dropped of."""
+    live = fc.Engine(query(), clock="virtual", cost_table="paper", latency_bound=0.01, shedder=RandomMatches())
+    live.process(stream)
+    before = [record.levelname for record in caplog.records]
+    live.process(stream.set_column(
+        stream.column_names.index("ts"), "ts", pc.add(stream["ts"], pc.add(pc.max(stream["ts"]), 1))
+    ))
+    live.flush()
+    assert before == ["WARNING", "WARNING"] and caplog.messages[:2] == caplog.messages
+    cost = re.fullmatch(
+        r"the latency bound of 0.01 ns cannot be held: with all shed that the shedder can, an event costs at least "
+        r"([0-9.]+) ns; give a larger bound, a simpler query, or a shedder that drops events", caplog.messages[1]
+    )  # fmt: skip
+    assert cost is not None and float(cost[1]) > 0.01
 
 
 def test_flush_ends_the_episode(stream: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
     live = engine(query(), RandomMatches(), 4)
-    live.process(stream)
-    assert live.metrics()["shedding"]["active"] and not caplog.records
-    live.flush()
-    assert len(caplog.records) == 1 and not live.metrics()["shedding"]["active"]
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
+        live.process(stream)
+        assert live.metrics()["shedding"]["active"] and len(caplog.records) == 1
+        live.flush()
+    assert len(caplog.records) == 2 and not live.metrics()["shedding"]["active"]
 
 
 # --------------------------------------------------------------- windows
@@ -263,7 +301,7 @@ def test_queries_come_and_go_while_load_is_shed(stream: pa.Table, name: str, cap
     assert_within([match for part in parts for match in found(part, "triple")], found(truth, "triple"))
     pairs = set(found(truth, "pair"))
     assert pairs >= {match for part in (parts[0], parts[2]) for match in found(part, "pair")}
-    with caplog.at_level(logging.WARNING, "fastcep.shedding"):
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
         live.flush()
     assert caplog.messages and not any(" -" in line for line in caplog.messages)
 
@@ -280,7 +318,7 @@ def test_the_estimate_survives_a_query_that_goes(stream: pa.Table, caplog: pytes
     live.remove("pair")
     live.process(late.slice(9000))
     assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(before["estimated_recall"], abs=0.05)
-    with caplog.at_level(logging.WARNING, "fastcep.shedding"):
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
         live.flush()
     assert caplog.messages and not any(" -" in line for line in caplog.messages)
 

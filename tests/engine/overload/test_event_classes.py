@@ -160,7 +160,7 @@ def test_a_snapshot_goes_on_with_what_is_withheld() -> None:
 @pytest.mark.parametrize(
     ("classes", "words"),
     [({"a": Classes(("a.V + b.V",), (0,), TENS)}, "not of the event a alone"),
-     ({"x": Classes(("x.V",), (0,), TENS)}, "binds no such variable")],
+     ({"x": Classes(("x.V",), (0,), TENS)}, "no such variable in query")],
 )  # fmt: skip
 def test_bad_classes(classes: Mapping[str, Classes], words: str) -> None:
     with pytest.raises(fc.ValidationError, match=words):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from fastcep.datasets import ds1
 from fastcep.engine.overload.ahead import Ahead
 from fastcep.engine.overload.control import Control
 from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Load, Orders, Reading, Shedder, View
+from fastcep.engine.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
 from fastcep.engine.overload.replay import Replay, _ReplayQueue
 from fastcep.engine.overload.sources import ds1_blocks
 from fastcep.engine.overload.tally import Tally
@@ -31,7 +31,7 @@ EVENTS = 6000
 STREAM = ds1(EVENTS)
 
 
-class QueueLimit:
+class QueueLimit(Detector):
     """A detector: no more than so many events may wait. Notes what it is asked."""
 
     name, statistic = "test", "mean"
@@ -46,17 +46,8 @@ class QueueLimit:
         self.seen.append((self.control.monitor.count, load.queue))
         return Reading(0.0, amount=0.5 if load.queue > self.limit else 0.0, why="queue")
 
-    def note_decision(self, partial_matches: int, cost: float) -> None:
-        pass
-
     def spec(self) -> dict[str, Any]:
         return {"name": self.name}
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
 
 
 class DropEvents(Shedder):
