@@ -12,7 +12,7 @@ export PYTHON
 help:
 	@echo "make demo     hot paths in a year of bike trips"
 	@echo "make test     everything that CI runs"
-	@echo "make check    the tests with full counts, the slow ones and those on shared data"
+	@echo "make check    the tests with full counts, mutants, the slow ones and those on shared data"
 	@echo "make bench    the benchmarks, and one table of them"
 	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
@@ -48,6 +48,8 @@ test: lint
 
 check: lint
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
+	PYTHONPATH=.:tests $(BIN)/python -m matrix
+	$(BIN)/python ci/mutations.py
 	ci/spark_tests.sh $(BIN)/python
 	ci/wheel_smoke.sh $(BIN)/python
 	FASTCEP_EXAMPLES=500 ci/debug_build.sh $(BIN)/python
