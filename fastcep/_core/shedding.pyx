@@ -351,7 +351,7 @@ cdef class Shedding:
         """
         cells = np.zeros((len(self.matcher.plan.edges), 3), np.int64)
         cdef int64_t[:, ::1] out = cells
-        if self.core.shed.cut.tried != NULL:
+        if self.core.shed.cut.tried != NULL and len(cells):  # plans of the factorised store have no edges
             memcpy(&out[0, 0], self.core.shed.cut.tried, len(self.matcher.plan.edges) * sizeof(Tried))
         return cells
 
