@@ -69,7 +69,8 @@ def killed(mutant: Mutant) -> bool:
         done = subprocess.run(
             [*test, "tests/test_matrix.py::test_bytecode"], cwd=tree, env=environment, capture_output=True, text=True
         )
-    verdict = {0: "SURVIVED", 1: "killed"}.get(done.returncode)
+    crashed = done.returncode < 0  # by a signal
+    verdict = "killed" if crashed else {0: "SURVIVED", 1: "killed"}.get(done.returncode)
     if verdict is None:
         raise SystemExit(f"{mutant.name}: the tests could not run\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     print(f"{mutant.name}: {verdict} ({time.monotonic() - begin:.0f} s)", flush=True)

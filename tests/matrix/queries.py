@@ -71,7 +71,7 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     count = draw(st.sampled_from([0, 0, 0, 1, 2]))
     return ast.Query(
         name,
-        adjoined(draw, pattern) if pick(False, True) else pattern,
+        adjoined(draw, pattern) if draw(st.sampled_from([True, *[False] * (_USUAL[theme] // 4 + 1)])) else pattern,
         window,
         conditions(draw, make, theme),
         partition,
