@@ -18,6 +18,7 @@ fi
 export PYTHONPATH=$work
 tests=()
 for path in tests/_core tests/engine/test_quiet_stream.py tests/engine/test_memory*.py \
+    tests/engine/state/test_forged*.py tests/shedding/hybrid/test_forged_models.py tests/cli/test_forged_checkpoints.py \
     tests/shedding/test_shedding_properties.py tests/engine/overload/test_shed_operators.py \
     tests/engine/overload/test_observe.py tests/engine/overload/test_event_classes.py tests/engine/overload/test_cut.py tests/evaluate/test_hindsight.py; do
     [ ! -e "$path" ] || tests+=("$path")

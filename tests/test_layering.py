@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "fastcep"
 
 # From the bottom up. Rooms on one line do not import each other.
 FLOORS = (
-    {"errors"},
+    {"errors", "stored"},
     {"events"},
     {"query", "io", "datasets"},
     {"plan"},

@@ -6,7 +6,7 @@ The arrays are used up: numbers become ordinals in place.
 Numbers of starts, nodes and places are checked, so that arrays that do not fit together are refused and do no harm. What was
 loaded in vain goes with the core.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int8_t, int64_t
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fastcep._core.parts cimport enter, leave, set_able
 from fastcep._core.pending cimport HEAD, new_row, row_at, wait
 from fastcep._core.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
-from fastcep._core.tables cimport MEMBER_AT, State
+from fastcep._core.tables cimport MEMBER_AT, ROUND_AT, State
 from fastcep._core.windows cimport add_window, window_at
 
 cdef class _Bounds:
@@ -104,15 +104,17 @@ cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
 cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) except -1:
     """Load what is outside of windows (-1), or in the window that is entered."""
     cdef int64_t start = bounds.starts[place + 1], node = bounds.nodes[place + 1]
+    cdef int8_t[::1] slots
     cdef int i
     _load_starts(core, state["starts"][:, start:bounds.starts[place + 2]])
     _load_nodes(core, state["nodes"][:, node:bounds.nodes[place + 2]], start, node)
+    slots = np.full(core.starts.nodes_used, -1, np.int8)
     for i in range(stores_of(core)):
         heads = state[f"index {i}"][:, bounds.buckets[i][place + 1]:bounds.buckets[i][place + 2]]
         if heads.shape[1] > 0:
             rows = state[f"rows {i}"][:, bounds.rows[i][place + 1]:bounds.rows[i][place + 2]]
-            _load_rows(core, i, np.ascontiguousarray(heads), _numbered(core, i, rows, start, node))
-    _load_waiting(core, state["waiting"][:, bounds.waiting[place + 1]:bounds.waiting[place + 2]], start, node)
+            _load_rows(core, i, np.ascontiguousarray(heads), _numbered(core, i, rows, start, node, slots))
+    _load_waiting(core, state["waiting"][:, bounds.waiting[place + 1]:bounds.waiting[place + 2]], start, node, slots)
     return 0
 
 
@@ -166,8 +168,11 @@ cdef int _load_rows(Core* core, int number, const int64_t[:, ::1] heads, const i
     return _check(done == 0, "keys")
 
 
-cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node):
-    """The rows of an index, with the ordinals of starts and nodes instead of their numbers."""
+cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node, int8_t[::1] slots):
+    """The rows of an index, with the ordinals of starts and nodes instead of their numbers.
+
+    ``slots`` says of each node for which binding it is, as far as that is known.
+    """
     cdef State* state
     cdef int c
     own = np.ascontiguousarray(rows)
@@ -180,6 +185,7 @@ cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node)
     for c in range(state.n_bind):
         if is_chained(core, state.slots[c]):
             _shift(own[state.bind + c], node, core.starts.nodes_used)
+            _claim(core, own[state.bind + c], state.slots[c], slots)
     return own
 
 
@@ -210,7 +216,27 @@ cdef int _shift(words, int64_t first, int64_t end) except -1:
     return _check(_is_within(words, -1, end), "rows")
 
 
-cdef int _load_waiting(Core* core, table, int64_t start, int64_t node) except -1:
+cdef int _claim(Core* core, const int64_t[:] nodes, int slot, int8_t[::1] slots) except -1:
+    """Check that the lists of a binding are no other's, and have elements that it binds: those of a group begin with a round."""
+    cdef int64_t i, node, word
+    cdef bint fits
+    for i in range(nodes.shape[0]):
+        node = nodes[i]
+        while node >= 0 and slots[node] != slot:
+            word = core.starts.event[node]
+            fits = slots[node] < 0
+            if slot < core.n_members:
+                fits = fits and word >> MEMBER_AT == 0
+            else:
+                fits = fits and core.leaves[(word >> MEMBER_AT) & 0xFF].slot == slot
+                fits = fits and (core.starts.previous[node] >= 0 or word >> ROUND_AT == 1)
+            _check(fits, "nodes")
+            slots[node] = slot
+            node = core.starts.previous[node]
+    return 0
+
+
+cdef int _load_waiting(Core* core, table, int64_t start, int64_t node, int8_t[::1] slots) except -1:
     cdef const int64_t[:, ::1] rows
     cdef int64_t i, row, c, width = core.pending.width
     cdef int64_t* to
@@ -223,6 +249,7 @@ cdef int _load_waiting(Core* core, table, int64_t start, int64_t node) except -1
     for c in range(core.n_slots):
         if is_chained(core, <int>c):
             _shift(own[3 + HEAD + c], node, core.starts.nodes_used)
+            _claim(core, own[3 + HEAD + c], c, slots)
     rows = own
     for i in range(rows.shape[1]):
         row = new_row(&core.pending)

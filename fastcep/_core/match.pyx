@@ -478,14 +478,16 @@ cdef class Matcher:
         """What stands in a row: ``(nodes, indexes)``.
 
         ``nodes`` says of each binding whether it is a node's number (of a Kleene variable or a group) or a position;
-        ``indexes`` has per index the fixed words of a row, the place of its birth (-1: none) and the places of bindings.
+        ``indexes`` has per index the fixed words of a row, the places of its birth, of whether it was a match and of its
+        class (-1: none), and the places of bindings.
         """
         cdef int i, c
         cdef State* state
         indexes = []
         for i in range(0 if self.core.factorised else self.core.n_indexes):
             state = self.core.states + self.core.infos[i].state
-            indexes.append((state.fixed, state.birth, {state.slots[c]: state.bind + c for c in range(state.n_bind)}))
+            bindings = {state.slots[c]: state.bind + c for c in range(state.n_bind)}
+            indexes.append((state.fixed, state.birth, state.told, state.classed, bindings))
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
     def load(self, state, numbers):

@@ -15,6 +15,7 @@ from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.running import Running
 from fastcep.engine.state.container import unpack
+from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
 from fastcep.engine.state.snapshot import Here, extracted, layout, merged, put, snapshot
 from fastcep.engine.stream import Stream
@@ -22,14 +23,13 @@ from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import Document, ast, document_text, parse_document
+from fastcep.stored import Misfit
 
 __all__ = ["Moving"]
 
 
-#: What the header of a snapshot of an engine has.
-_NEEDED = {"identity", "text", "options", "groups", "position", "time", "sequence", "queries"}
-
 _ALL = frozenset(range(GROUPS))
+_MEND = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
 #: Options in which engines that exchange key groups must agree; limits may differ.
 _ALIKE = ("attributes", "allowed_lateness", "timed_out", "index")
 
@@ -196,7 +196,8 @@ class Moving(Stream):
         with _understood():
             put(engine._here(), header, tables)
         if groups is None or "control" in header:  # key groups leave the control behind; it begins anew
-            engine._resume_control(header.get("control"))
+            with _understood():
+                engine._resume_control(header.get("control"))
         engine._choose_way()
         return engine
 
@@ -336,21 +337,17 @@ class Moving(Stream):
 @lru_cache(maxsize=64)
 def _document(text: str) -> Document:
     """Parse the text of a snapshot: many may have the same, and nobody changes a query."""
-    return parse_document(text, "snapshot")
+    try:
+        return parse_document(text, "snapshot")
+    except FastcepError as error:
+        raise SnapshotError(f"no engine for the snapshot can be made here: {error}") from error
 
 
 def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any]:
     """Unpack a snapshot of an engine."""
     header, tables = unpack(snapshot)
-    lacking = sorted(_NEEDED - header.keys())
-    if lacking:
-        raise SnapshotError(f"the header of the snapshot has no {lacking[0]!r}; take it again")
     with _understood():
-        groups = header["groups"]
-        if groups is not None and not _ALL.issuperset(groups):
-            raise ValueError(f"key groups {groups}")
-        if not isinstance(header["options"], dict) or not isinstance(header["position"], int):
-            raise TypeError("options or position")
+        check_header(header)
     return header, tables
 
 
@@ -359,8 +356,10 @@ def _understood() -> Iterator[None]:
     """Say of what no engine has written, although its checksums are right, that it is no snapshot of an engine."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise SnapshotError(f"the snapshot does not fit together ({error!r}); take it again") from error
+    except Misfit as fault:
+        raise SnapshotError(f"the snapshot does not fit together: {fault}. {_MEND}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+        raise SnapshotError(f"the snapshot does not fit together ({error!r}). {_MEND}") from error
 
 
 def _moment(time: int | None) -> str:

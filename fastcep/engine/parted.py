@@ -241,7 +241,7 @@ class Parted:
         return parts_of(np.ascontiguousarray(words), parts, self._key.dtype == "f")
 
     @property
-    def layout(self) -> tuple[list[bool], list[tuple[int, int, dict[int, int]]]]:
+    def layout(self) -> tuple[list[bool], list[tuple[int, int, int, int, dict[int, int]]]]:
         """As `Matcher.layout`."""
         return self.parts[0].layout
 

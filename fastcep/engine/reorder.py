@@ -18,6 +18,7 @@ import numpy.typing as npt
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import EventBatch, Schema, parse_duration
 from fastcep.events.units import INT64_MAX, INT64_MIN, format_time
+from fastcep.stored import Misfit
 
 __all__ = ["Reorderer", "make_reorderer"]
 
@@ -326,8 +327,20 @@ class Reorderer:
         }
         return facts, [run.events for run in self._runs], self._late
 
-    def put(self, facts: dict[str, Any], held: list[EventBatch], late: list[EventBatch]) -> None:
-        """Go on from `parts`; all sources are taken to have arrived just now."""
+    def put(self, facts: dict[str, Any], held: list[EventBatch], late: list[EventBatch], time: int | None) -> None:
+        """Go on from `parts`, behind an event of this time; all sources are taken to have arrived just now.
+
+        Raises
+        ------
+        Misfit
+            Held events are not in order, or come before that event.
+        """
+        names = [name for name, _ in facts["sources"]]
+        if len(set(names)) < len(names) or len(names) > _SOURCES:
+            raise Misfit("order.sources", f"{len(names)} of {len(set(names))} names", f"at most {_SOURCES}, each once")
+        for number, events in enumerate(held):
+            if self._sorted(events) is not events or (time is not None and events.time[0] < time):
+                raise Misfit("table 'held'", f"batch {number} out of order, or before time {time}", "what is to come")
         now = self._clock()
         self.watermark, self._arrived, self.late_events = facts["watermark"], facts["arrived"], facts["late"]
         self._sources = {name: _Source(largest, now) for name, largest in facts["sources"]}

@@ -14,11 +14,13 @@ from fastcep.engine.matches import Layout, Matches, QueryMatches
 from fastcep.engine.output import numbered
 from fastcep.engine.parted import Matching
 from fastcep.engine.returns import Bindings
+from fastcep.engine.state.checked import check_columns, check_within
 from fastcep.errors import ValidationError
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.plan.ir import PREVIOUS
 from fastcep.query.patterns import leaves_of
+from fastcep.stored import Misfit
 
 __all__ = ["TimedOut", "take_timed_out"]
 
@@ -125,19 +127,55 @@ class TimedOut:
             if leaf.repeated:
                 yield f"lengths {m}", {"length": np.concatenate([own for own in lengths if own is not None])}
 
-    def put(self, tables: Mapping[str, Mapping[str, Ints]]) -> None:
-        """Take over what waits from tables of `columns`."""
-        facts = tables.get("")
-        if facts is None:
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables of `columns`."""
+        positive = [(m, leaf) for m, leaf in enumerate(self._leaves) if not leaf.negated]
+        return ["", *(f"events {m}" for m, _ in positive), *(f"lengths {m}" for m, leaf in positive if leaf.repeated)]
+
+    def put(self, tables: Mapping[str, Mapping[str, Ints]], name: str) -> None:
+        """Take over what waits from tables of `columns`; in messages ``name`` stands before theirs.
+
+        Raises
+        ------
+        Misfit
+            They do not fit together, or not the query.
+        """
+        for table, columns in tables.items():
+            wanted = _FACTS if not table else ("event",) if table.startswith("events") else ("length",)
+            check_columns(name + table, columns, dict.fromkeys(wanted, np.int64))
+        if "" not in tables:
+            for table in tables:
+                raise Misfit(f"table {name + table!r}", "events", "none, as no partial match has timed out")
             return
-        values, lengths = [], []
+        facts = tables[""]
+        rows = len(facts["states"])
+        waits = {edge.source for edge in self._plan.edges}
+        for state in np.unique(facts["states"]).tolist():
+            if state < 0 or state not in waits:
+                raise Misfit(f"table {name!r}, states", str(state), "one of a state in which something is waited for")
+        check_within(f"table {name!r}, bound", facts["bound"], 0, len(self._leaves))
+        values: list[Ints] = []
+        lengths: list[Ints | None] = []
         empty = np.empty(0, np.int64)
         for m, leaf in enumerate(self._leaves):
             values.append(tables[f"events {m}"]["event"] if f"events {m}" in tables else empty)
-            own = tables.get(f"lengths {m}", {}).get("length", empty)
-            lengths.append(own if leaf.repeated else None)
-        bindings = Bindings(len(facts["states"]), values, lengths)
-        self._parts = [_Part(bindings, **{name: facts[name] for name in _FACTS})]
+            lengths.append(tables.get(f"lengths {m}", {}).get("length", empty) if leaf.repeated else None)
+            if not leaf.negated:
+                self._check_events(values[m], lengths[m], rows, f"{name}events {m}", f"{name}lengths {m}")
+        self._parts = [_Part(Bindings(rows, values, lengths), **{fact: facts[fact] for fact in _FACTS})]
+
+    @staticmethod
+    def _check_events(values: Ints, lengths: Ints | None, rows: int, name: str, counted: str) -> None:
+        """Refuse another number of events of a variable than its partial matches have."""
+        expected = rows
+        if lengths is not None:
+            if len(lengths) != rows:
+                raise Misfit(f"table {counted!r}", f"{len(lengths)} rows", f"{rows}")
+            check_within(f"table {counted!r}, length", lengths, 0, len(values))
+            expected = int(lengths.sum())
+        if len(values) != expected:
+            raise Misfit(f"table {name!r}", f"{len(values)} rows", f"{expected}")
 
 
 def _holds(values: Ints, lengths: Ints | None) -> Ints:

@@ -10,6 +10,7 @@ from fastcep.engine.overload.protocols import Detector, Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.shedding.options import as_choice, as_count, as_share
+from fastcep.stored import AMOUNT, FLAG, record
 
 __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rough"]
 
@@ -91,6 +92,7 @@ class SmoothedLatency(Detector):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         if state:  # older snapshots have none
+            record({"begun": FLAG, "events": AMOUNT, "used": AMOUNT})(dict(state), "control.learned")
             self._begun, self._events, self._used = state["begun"], state["events"], state["used"]
 
 
@@ -173,6 +175,7 @@ class QueueLength(Detector):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
+        record({"bound": AMOUNT, "spent": AMOUNT, "events": AMOUNT})(dict(state), "control.learned")
         self._bound, self._spent, self._events = state["bound"], state["spent"], state["events"]
 
 

@@ -25,6 +25,7 @@ from xxhash import xxh64_hexdigest
 from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
 from fastcep.query import Document, ast, document_text, parse_document, to_text
+from fastcep.stored import TEXT, Misfit, anything, by_name, record, shown, whole
 
 __all__ = ["Model", "check_folder", "check_kind", "load_model"]
 
@@ -32,10 +33,25 @@ KINDS = ("hybrid",)
 
 _FORMAT, _VERSION = "fastcep-model", 1
 _MANIFEST = "manifest.json"
+_FILE = re.compile(r"\d{2,9}-[A-Za-z0-9-]{0,80}\.arrow")
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 _AGAIN = "copy the folder again, or fit a new model with fastcep.fit()"
 #: What a manifest with the right checksum and the wrong content makes the reader raise.
 _FAULTS = (LookupError, TypeError, AttributeError, ValueError, pa.ArrowException)
+
+
+def _file(value: Any, name: str) -> None:
+    """The name of a file in the folder."""
+    if type(value) is not str or not _FILE.fullmatch(value):
+        raise Misfit(name, shown(value), "the name of a file of the folder, such as '00-children.arrow'")
+
+
+_TEXT = record({"text": TEXT, "xxh64": TEXT})
+_STORED = record({
+    "format": TEXT, "version": whole(), "kind": TEXT, "fastcep": TEXT, "query": _TEXT, "schema": _TEXT,
+    "parameters": by_name(anything), "numbers": by_name(anything),
+    "parts": by_name(record({"file": _file, "xxh64": TEXT})),
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -209,16 +225,12 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
             f"{', '.join(map(repr, KINDS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one"
         )
     try:
-        query, schema = manifest["query"]["text"], manifest["schema"]["text"]
-        files = {name: (str(of["file"]), str(of["xxh64"])) for name, of in manifest["parts"].items()}
-        parameters, numbers = dict(manifest["parameters"]), dict(manifest["numbers"])
-    except _FAULTS as error:
-        raise _malformed(path / _MANIFEST, f"something is missing ({error})") from None
-    for name, (file, _) in files.items():
-        if file in ("", "..") or Path(file).name != file:
-            raise _malformed(path / _MANIFEST, f"part {name!r} is not in the folder")
-    parts = {name: _read_part(path / file, name, expected) for name, (file, expected) in files.items()}
-    return Model(manifest["kind"], _read_query(path / _MANIFEST, query, schema), parameters, numbers, parts)
+        _STORED(manifest, "")
+    except Misfit as fault:
+        raise _malformed(path / _MANIFEST, str(fault)) from None
+    parts = {name: _read_part(path / of["file"], name, of["xxh64"]) for name, of in manifest["parts"].items()}
+    query = _read_query(path / _MANIFEST, manifest["query"]["text"], manifest["schema"]["text"])
+    return Model(manifest["kind"], query, manifest["parameters"], manifest["numbers"], parts)
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -255,19 +267,24 @@ def _read_part(path: Path, name: str, expected: str) -> pa.Table:
             f"part {name!r} was altered: found the checksum {found} of '{path}', expected {expected}; {_AGAIN}"
         )
     try:
-        return pa.ipc.open_file(pa.BufferReader(data)).read_all()
-    except _FAULTS as error:
+        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+        table.validate(full=True)
+    except (*_FAULTS, OSError, OverflowError) as error:
         raise _malformed(path, f"part {name!r} cannot be read: {error}") from None
+    return table
 
 
 def _read_query(path: Path, query: str, schema: str) -> ast.Query:
     try:
-        return parse_document(f"{schema}\n{query}").queries[0]
-    except ParseError as error:
+        found = parse_document(f"{schema}\n{query}").queries
+    except (ParseError, ValidationError) as error:
         raise ModelError(
             f"'{path}' has a query that this fastcep does not understand; if it uses functions of your own, define "
             f"them before you load the model, else fit a new one with fastcep.fit(). {error}"
         ) from None
+    if len(found) != 1:
+        raise _malformed(path, f"query.text: found {len(found)} queries, expected 1")
+    return found[0]
 
 
 def _read(path: Path, missing: str) -> bytes:
@@ -292,7 +309,7 @@ def _check_replaced(target: Path, named: str | os.PathLike[str]) -> None:
         return
     try:
         manifest = json.loads((target / _MANIFEST).read_bytes())
-        own = {_MANIFEST, *(part["file"] for part in manifest["parts"].values())}
+        own = {_MANIFEST, *(part["file"] for part in manifest["parts"].values() if _FILE.fullmatch(part["file"]))}
         ours = manifest["format"] == _FORMAT
     except (OSError, RecursionError, *_FAULTS):
         own, ours = set(), False

@@ -12,7 +12,8 @@ from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
 from fastcep.shedding.detectors import rough
 from fastcep.shedding.options import as_count
-from fastcep.shedding.regression import Curve, fit_curve
+from fastcep.shedding.regression import FAMILIES, Curve, fit_curve
+from fastcep.stored import AMOUNT, COUNT, NUMBER, listed, one_of, or_null, record, sequence
 
 __all__ = ["PredictedLatency"]
 
@@ -95,8 +96,15 @@ class PredictedLatency(Detector):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
+        record({"processing": _FUNCTION, "dropping": _FUNCTION})(dict(state), "control.learned")
         self._processing.restore(state["processing"])
         self._dropping.restore(state["dropping"])
+
+
+_FUNCTION = record({
+    "samples": listed(sequence(COUNT, AMOUNT)), "new": COUNT,
+    "curve": or_null(record({"family": one_of(*FAMILIES), "a": NUMBER, "b": AMOUNT, "c": AMOUNT})),
+})  # fmt: skip
 
 
 class _Function:
@@ -132,6 +140,6 @@ class _Function:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
         self._samples.clear()
-        self._samples.extend((int(n), float(ns)) for n, ns in state["samples"])
+        self._samples.extend((n, ns) for n, ns in state["samples"])
         self._new = state["new"]
         self.curve = None if state["curve"] is None else Curve(**state["curve"])

@@ -59,7 +59,10 @@ class Curve:
         if self.flat:
             return math.inf
         if self.family == "power":
-            return float((value / self.a) ** (1 / self.b))
+            try:
+                return float((value / self.a) ** (1 / self.b))
+            except OverflowError:
+                return math.inf
         if self.family == "log-linear":
             return (math.log(value) - self.a) / self.b
         above = value - self.a

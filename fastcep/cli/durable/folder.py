@@ -26,6 +26,11 @@ _OURS = re.compile(r"state-\d+\.fcs|(matches|late)-\d+\.arrow|bad-rows\.jsonl|\.
 _BLOCK = 1 << 20
 
 
+def _is_ours(name: str) -> bool:
+    """Whether a run has files of this name."""
+    return name in (RECORD, LOCK) or _OURS.fullmatch(name) is not None
+
+
 class Folder:
     """A folder that one run has for itself; a context manager.
 
@@ -55,6 +60,12 @@ class Folder:
                 raise ValidationError(
                     f"--checkpoint '{path}' is no folder of a run, it has a file '{strange.name}'; give a new or an "
                     "empty folder"
+                )
+            linked = next((file.name for file in path.iterdir() if file.is_symlink() and _is_ours(file.name)), None)
+            if linked is not None:
+                raise ValidationError(
+                    f"--checkpoint '{path}' has a symbolic link '{linked}', expected a file of its own, as a run "
+                    "replaces and removes its files; put back a copy of the folder, or give a new or an empty folder"
                 )
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:

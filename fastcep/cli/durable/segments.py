@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
 
 from fastcep.cli.durable.folder import Folder
 from fastcep.cli.durable.record import Part
+from fastcep.errors import SnapshotError
 from fastcep.io import MatchWriter
 
 __all__ = ["Segments", "tables"]
@@ -66,8 +69,26 @@ def tables(folder: Folder, parts: Iterable[Part]) -> Iterator[pa.Table]:
     """Give what segments hold, piece by piece; SnapshotError if one is damaged."""
     for part in parts:
         folder.check(part)
-        with pa.memory_map(str(folder.file(part.name))) as file, pa.ipc.open_file(file) as reader:
-            if not reader.num_record_batches:
+        path = folder.file(part.name)
+        with ExitStack() as opened:
+            try:
+                reader = opened.enter_context(pa.ipc.open_file(opened.enter_context(pa.memory_map(str(path)))))
+                pieces = range(reader.num_record_batches)
+            except (pa.ArrowException, OSError) as error:
+                raise _malformed(path, error) from None
+            if not pieces:
                 yield reader.schema.empty_table()
-            for number in range(reader.num_record_batches):
-                yield pa.Table.from_batches([reader.get_batch(number)])
+            for number in pieces:
+                try:
+                    batch = reader.get_batch(number)
+                    batch.validate(full=True)
+                except (pa.ArrowException, OSError) as error:
+                    raise _malformed(path, error) from None
+                yield pa.Table.from_batches([batch])
+
+
+def _malformed(path: Path, error: Exception) -> SnapshotError:
+    return SnapshotError(
+        f"'{path}' is no Arrow file as a run writes it ({error}). Its checksum is right, so it was written like that; "
+        "put back a copy of the folder, or start anew with another --checkpoint folder"
+    )

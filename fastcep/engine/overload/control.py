@@ -33,6 +33,7 @@ from fastcep.engine.overload.pace import MOST_EVENTS, Pace
 from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.query import ast
+from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.engine.running import Running
@@ -356,6 +357,18 @@ class Control:
             query.matcher.set_limit(own)
         return self.memory()
 
+    def _check(self, state: dict[str, Any]) -> None:
+        judges, queries = len(self._judges), len(self.queries)
+        record(
+            {
+                "specs": anything, "learned": listed(by_name(anything), judges), "demand": SHARE, "decisions": COUNT,
+                "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
+                "monitor": by_name(anything), "controllers": listed(anything, judges), "episodes": anything,
+                "pace": anything, "past": listed(SHARE), "queries": listed(by_name(anything), queries),
+            },
+            {"counted": sequence(COUNT, COUNT), "cut": anything},
+        )(state, "control")  # fmt: skip
+
     # ------------------------------------------------------------------- views
 
     def end(self) -> None:
@@ -416,7 +429,16 @@ class Control:
         }  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, with the same queries, detector and shedder."""
+        """Go on from `state`, with the same queries, detector and shedder.
+
+        Raises
+        ------
+        SnapshotError
+            It is of another kind of clock.
+        Misfit
+            It is no such state: detector, shedder and the other parts check their own.
+        """
+        self._check(state)
         if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
             here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
             raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")

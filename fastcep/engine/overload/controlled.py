@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,30 @@ import numpy.typing as npt
 from xxhash import xxh64_hexdigest
 
 from fastcep._core.match import Matcher
-from fastcep._core.shedding import Shedding
+from fastcep._core.shedding import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.engine.overload.checked import Shape, check_orders, checked_classes, checked_slices
 from fastcep.engine.overload.protocols import Classes, Orders, Shedder, Tree
 from fastcep.plan import Plan
 from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
+from fastcep.stored import (
+    AMOUNT,
+    COUNT,
+    INT64,
+    MOST,
+    NUMBER,
+    SHARE,
+    Misfit,
+    grid,
+    listed,
+    or_null,
+    record,
+    sequence,
+    whole,
+)  # fmt: skip
 
-__all__ = ["Controlled"]
+__all__ = ["Controlled", "check_flow_keys"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -27,6 +42,8 @@ Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, 
 
 #: Events of a window of which nobody knows how many it has.
 _UNKNOWN = 1024.0
+
+_KEY = whole(0, (1 << 64) - 1)
 
 
 class Controlled:
@@ -185,8 +202,40 @@ class Controlled:
             more["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]
         return {**tables, **{name: getattr(orders, name) for name in _NUMBERS}, **more}
 
+    def _check(self, state: Mapping[str, Any]) -> None:
+        """Refuse what is no state of this query: `Misfit`."""
+        shedding, members, types = self.shedding, len(self._names), len(self.plan.type_members)
+        counted = {name: grid(COUNT, *values.shape) for name, values in shedding.counted().items()}
+        by_class = (len(self.plan.states), shedding.stride)
+        births = grid(SHARE, *by_class, *_sizes(state.get("births"))[2:][:1])
+        places = max([1, *_sizes(state.get("windows"))[1:]])
+        asked = grid(AMOUNT, members, shedding.event_stride)
+        record(
+            {
+                "events": or_null(grid(SHARE, types)),
+                "binds": or_null(grid(SHARE, members, shedding.event_stride)),
+                "windows": or_null(grid(SHARE, types, places)),
+                "births": or_null(births),
+                "bin": whole(1, MOST), "kept": or_null(SHARE), "left": or_null(SHARE), "saved": NUMBER, "counts": SHARE,
+                "counted": record(counted), "totals": grid(COUNT, 3), "window": AMOUNT, "given": COUNT,
+            },
+            {
+                "cut": sequence(INT64, INT64, NUMBER, grid(COUNT, *shedding.tried.shape)),
+                "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
+            },
+        )(dict(state), f"control, query {self.plan.query.name!r}")  # fmt: skip
+        if "flows" in state:
+            keys, counts, squares, *_ = state["flows"]
+            check_flow_keys(
+                keys, (counts, squares), len(self.plan.states), shedding.stride, members, shedding.event_stride,
+                self.slices,
+            )  # fmt: skip
+            if not state["counts"]:
+                raise Misfit("flows", "children that were counted", "none where no share of the events is counted")
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
+        """Go on from `state`; `Misfit` if it is no state of this query."""
+        self._check(state)
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["totals"])
         if "cut" in state:  # which older snapshots lack
@@ -213,6 +262,36 @@ class Controlled:
 #: Orders that stand until the next ones.
 _TABLES = ("events", "binds", "windows", "births")
 _NUMBERS = ("bin", "kept", "left", "saved", "counts")
+
+
+def _sizes(value: Any) -> list[int]:
+    """The lengths of lists in lists, by the first of each."""
+    return [len(value), *_sizes(value[0])] if isinstance(value, list) and value else []
+
+
+def check_flow_keys(
+    keys: Sequence[int], counts: Sequence[Sequence[float]], states: int, stride: int, members: int, event_stride: int,
+    slices: int,
+) -> None:  # fmt: skip
+    """Refuse keys of `Shedding.flows` that are not in order, or of a state, class, variable or slice that there is not.
+
+    Raises
+    ------
+    Misfit
+        Says which field of which key.
+    """
+    most = {
+        "source": states, "source_class": stride - 1, "slice": slices - 1, "member": members - 1,
+        "event_class": event_stride - 1, "target": states - 1, "target_class": stride - 1,
+    }  # fmt: skip
+    if any(len(own) != len(keys) for own in counts) or list(keys) != sorted(set(keys)):
+        raise Misfit("flows", f"{len(keys)} keys, perhaps not in order", "as many counts, and ascending keys")
+    for number, key in enumerate(keys):
+        for name, (at, bits) in FLOW_FIELDS.items():
+            if key >> at & ((1 << bits) - 1) > most[name]:
+                raise Misfit(f"flows, key {number}, {name}", f"{key >> at & ((1 << bits) - 1)}", f"0 to {most[name]}")
+        if not key & FLOW_SET:
+            raise Misfit(f"flows, key {number}", f"{key}", "a key that is set")
 
 
 def _table(own: Classes | Tree) -> Table:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from math import exp, log
 
 from fastcep.engine.overload.protocols import Reading
+from fastcep.stored import NUMBER, SHARE, record
 
 __all__ = ["ALL", "Controller"]
 
@@ -40,6 +41,7 @@ _MOST = 2.0
 
 #: Largest pressure: 1 of 1,000 parts of the work is left.
 _LIMIT = log(1000)
+_STATE = record({"demand": SHARE, "integral": NUMBER})
 
 #: The largest demand, but for rounding.
 ALL = 1 - 1.000001 * exp(-_LIMIT)
@@ -99,4 +101,5 @@ class Controller:
 
     def resume(self, state: dict[str, float]) -> None:
         """Go on from `state`."""
+        _STATE(state, "control.controllers")
         self.demand, self._integral = state["demand"], state["integral"]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fastcep.engine.overload.protocols import Detector
 from fastcep.plan import Plan
+from fastcep.stored import COUNT, NUMBER, grid, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.engine.overload.controlled import Controlled
@@ -112,6 +113,9 @@ class CutOff:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
+        tables = [grid(NUMBER, *own.shape) for own in self._before]
+        each = sequence(*tables)
+        record({"quiet": COUNT, "share": NUMBER, "before": each, "lately": each})(state, "control.cut")
         self._quiet, self.share = state["quiet"], state["share"]
         self._before, self._lately = (
             [np.array(own, np.float64).reshape(-1, 3) for own in state[name]] for name in ("before", "lately")

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from fastcep.stored import AMOUNT, COUNT, FLAG, INT64, NUMBER, SHARE, TEXT, listed, or_null, record, sequence
+
 __all__ = ["Episodes"]
 
 _LOG = logging.getLogger("fastcep.shedding")
@@ -25,6 +27,20 @@ _PAST = 64
 
 #: Matches are not taken to be rarer than that among the true ones: what is kept is an estimate, too.
 _RAREST = 0.01
+
+_PAIR = sequence(INT64, INT64)
+_TOLD = record({
+    "first": INT64, "last": INT64, "why": TEXT, "before": _PAIR, "found": sequence(NUMBER, NUMBER), "failed": FLAG,
+})  # fmt: skip
+_STATE = record(
+    {
+        "count": COUNT, "active": FLAG, "why": TEXT, "began": INT64, "quiet": COUNT, "found": NUMBER,
+        "expected": NUMBER, "matches": INT64, "missed": INT64, "absent": AMOUNT,
+        "orders": listed(sequence(SHARE, SHARE)),
+    },
+    # "before" and "episode" stand in older snapshots, which lack the others.
+    {"unknown": FLAG, "told": or_null(_TOLD), "before": _PAIR, "episode": sequence(NUMBER, NUMBER)},
+)  # fmt: skip
 
 
 class Episodes:
@@ -199,6 +215,7 @@ class Episodes:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
+        _STATE(state, "control.episodes")
         self.count, self.active, self._why = state["count"], state["active"], state["why"]
         self._began, self._quiet, self._matches = state["began"], state["quiet"], state["matches"]
         self._missed, self._absent = state["missed"], state["absent"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fastcep.engine.overload.clock import exact_sum
 from fastcep.engine.overload.histogram import Histogram
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record, whole
 
 __all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]
 
@@ -22,6 +23,15 @@ STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
 
 _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
+
+_TOTAL = whole(0, 1 << 100)  # picoseconds
+_SERIES = record({
+    "count": COUNT, "over": COUNT, "total": _TOTAL, "max": number(0, _MOST), "values": listed(number(0, _MOST)),
+    "histogram": TEXT,
+})  # fmt: skip
+_STATE = record({
+    "window": anything, "every": anything, "bound": anything, "seen": COUNT, **dict.fromkeys(KINDS, _SERIES),
+})  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -206,9 +216,12 @@ class LatencyMonitor:
                     "restore it with the options that it was taken with"
                 )
         try:
-            seen = int(state["seen"])
+            _STATE(dict(state), "control.monitor")
+            seen = state["seen"]
             series = {kind: _Series.restored(self._window, self._bound, state[kind]) for kind in KINDS}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Misfit as fault:
+            raise SnapshotError(f"the state of a latency monitor is damaged: {fault}") from None
+        except ValueError as error:
             raise SnapshotError(f"the state of a latency monitor is damaged ({error!r})") from None
         self._seen, self._series = seen, series
 
@@ -233,8 +246,7 @@ class _Series:
     def restored(cls, window: int, bound: float | None, state: Mapping[str, Any]) -> _Series:
         """Make one from what `state` gave."""
         new = cls(window, bound)
-        new.count, new.over, new.total = int(state["count"]), int(state["over"]), int(state["total"])
-        new.most = float(state["max"])
+        new.count, new.over, new.total, new.most = (state[name] for name in ("count", "over", "total", "max"))
         new._histogram = Histogram.decoded(state["histogram"])
         if len(state["values"]) != len(new.window()) or new._histogram.count != new.count:
             raise ValueError(f"it does not hold the values that it counted: {new.count}")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from fastcep.stored import AMOUNT, COUNT, INT64, or_null, sequence, whole
+
 __all__ = ["MOST_EVENTS", "Pace"]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
@@ -29,6 +31,10 @@ _COUNT = 12.0
 #: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
 _OF_ROOM = 0.25
 _REMEMBERED = 0.9
+
+_STATE = sequence(
+    whole(1, MOST_EVENTS), COUNT, AMOUNT, or_null(INT64), or_null(INT64), AMOUNT, AMOUNT, COUNT, AMOUNT, COUNT, AMOUNT
+)
 
 
 class Pace:
@@ -155,5 +161,6 @@ class Pace:
 
     def resume(self, state: list[Any]) -> None:
         """Go on from `state`."""
+        _STATE(state, "control.pace")
         (self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
          self.held, self._growth, self._at_once, self._busy) = state  # fmt: skip

@@ -37,6 +37,7 @@ from xxhash import xxh64, xxh64_hexdigest, xxh64_intdigest
 
 from fastcep.engine.state.parts import Column, read_table, write_table
 from fastcep.errors import SnapshotError
+from fastcep.stored import COUNT, TEXT, Misfit, listed, record, whole
 
 __all__ = ["FORMAT", "MAGIC", "pack", "unpack"]
 
@@ -51,6 +52,7 @@ _CHECKSUM = Struct("<Q")
 _SHORTEST = _START.size + _CHECKSUM.size
 #: How `MAGIC` begins when CR LF became LF, LF became CR LF, the eighth bit is lost, or bytes were recoded as text.
 _MANGLED = (b"\xfcCEP\n", b"\xfcCEP\r\r", b"\xfcCEP\r\n\x1a\r", b"|CEP", b"\xc3\xbcCEP", b"\xef\xbf\xbdCEP", b"?CEP")
+_PARTS = listed(record({"name": TEXT, "size": whole(1), "rows": COUNT, "xxh64": TEXT}))
 _SMALL = 1 << 14
 _AGAIN = "take the snapshot again, or use an older one"
 #: What a stream that is not as it should be makes the readers raise.
@@ -164,7 +166,7 @@ def _open(view: memoryview, origin: str) -> tuple[dict[str, Any], int, int]:
             f"{origin}: its header is damaged: found the checksum {found:016x}, expected {expected:016x}; {_AGAIN}"
         )
     try:
-        header = json.loads(bytes(view[_START.size : end]))
+        header = json.loads(bytes(view[_START.size : end]), parse_constant=_no_number)
     except (ValueError, RecursionError) as fault:
         raise _malformed(f"its header is not JSON: {fault}", origin) from None
     if not isinstance(header, dict) or not isinstance(header.get("parts"), list):
@@ -174,17 +176,25 @@ def _open(view: memoryview, origin: str) -> tuple[dict[str, Any], int, int]:
     return header, end + _CHECKSUM.size, number
 
 
+def _no_number(text: str) -> None:
+    """Refuse what Python reads as a number though JSON has none: NaN, Infinity."""
+    raise ValueError(f"it has {text}")
+
+
 def _read_1(view: memoryview, header: dict[str, Any], at: int, origin: str) -> tuple[dict[str, Any], Tables]:
     """Read what follows the header of a whole snapshot; every checksum is looked at before anything is decoded."""
     places = []
-    for part in header.pop("parts"):
-        try:
-            name, size, rows, expected = part["name"], part["size"], part["rows"], part["xxh64"]
-            end = at + size
-            sound = 0 < size <= len(view) - at and size % 8 == 0
-        except (TypeError, LookupError):
-            raise _malformed("its header does not describe its parts", origin) from None
-        if not sound:
+    parts = header.pop("parts")
+    try:
+        _PARTS(parts, "parts")
+    except Misfit as fault:
+        raise _malformed(f"its header does not describe its parts: {fault}", origin) from None
+    if len({part["name"] for part in parts}) < len(parts):
+        raise _malformed("its header has two parts of one name", origin)
+    for part in parts:
+        name, size, rows, expected = part["name"], part["size"], part["rows"], part["xxh64"]
+        end = at + size
+        if size > len(view) - at or size % 8:
             raise _malformed(f"part {name!r} has {size} bytes, of {len(view) - at} that follow", origin)
         found = xxh64_hexdigest(view[at:end])
         if found != expected:

@@ -11,7 +11,7 @@ the old ones when all of that has gone well, so that an engine is as before or h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,10 @@ from fastcep.engine.parted import Matching
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Running
 from fastcep.engine.several import Queries
+from fastcep.engine.state.checked import Stand, check_columns, check_state
 from fastcep.engine.state.container import pack
 from fastcep.engine.state.cut import choose, groups_of, join
+from fastcep.engine.state.events import check_bound, check_tables, columns_of, put_events, read_batches, text_columns
 from fastcep.engine.state.foreign import group_of_keys
 from fastcep.engine.state.keygroups import GROUPS
 from fastcep.engine.state.texts import Codes, Texts
@@ -32,6 +34,7 @@ from fastcep.errors import MemoryLimitError, SnapshotError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
+from fastcep.stored import Misfit
 
 __all__ = ["Here", "extracted", "layout", "merged", "put", "snapshot"]
 
@@ -87,11 +90,11 @@ class _Writer:
 
     def add_batches(self, name: str, schema: Schema, batches: Sequence[EventBatch]) -> None:
         if batches:
-            rows = _columns(EventBatch.concat(batches))
+            rows = columns_of(EventBatch.concat(batches))
             self.add_events(name, schema, rows | {"batch": np.repeat(range(len(batches)), list(map(len, batches)))})
 
     def add_events(self, name: str, schema: Schema, rows: dict[str, Any]) -> None:
-        for column, where in _text_columns(schema, rows):
+        for column, where in text_columns(schema, rows):
             self.texts.add(column, where)
         self.tables[name] = rows
 
@@ -216,7 +219,8 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matchi
     MemoryLimitError
         There is no room for it.
     """
-    codes = Codes(here.strings, tables.get("texts", {}).get("text"))
+    codes = _codes(here, tables)
+    bound: list[Ints] = []
     matchers = []
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
         matcher = item.matcher
@@ -225,7 +229,9 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matchi
         tells = any(name.startswith((prefix + "index ", prefix + "waiting", prefix + "part")) for name in tables)
         if tells or others["blind"] > numbers["blind"]:
             words = Words(item.plan, matcher)
-            part, state = _read_state(tables, prefix, words, codes), matcher.dump()
+            stand = Stand(prefix, header["position"], others, _classes(here, number))
+            part, state = _read_state(tables, words, codes, stand), matcher.dump()
+            bound += words.positions(part)
             if not np.array_equal(state["windows"][:3], part["windows"][:3]):
                 raise SnapshotError("the snapshot has other windows open than the engine; take it again")
             state, births = join(words, state, part)
@@ -233,7 +239,7 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matchi
             numbers["next_birth"] = max(numbers["next_birth"], others["next_birth"], births)
             matcher = _loaded(item, state, numbers)
         matchers.append(matcher)
-    _put_events(here, tables, codes)
+    _put_events(here, tables, codes, header["position"], bound)
     return matchers
 
 
@@ -245,27 +251,36 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
     SnapshotError, MemoryLimitError
         As by `merged`.
     """
-    codes = Codes(here.strings, tables.get("texts", {}).get("text"))
+    codes = _codes(here, tables)
+    bound: list[Ints] = []
+    position = header["position"]
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
         words = Words(item.plan, item.matcher)
         prefix = f"{number} "
-        _load(item.name, item.matcher, _read_state(tables, prefix, words, codes), facts["numbers"])
+        stand = Stand(prefix, position, facts["numbers"], _classes(here, number))
+        state = _read_state(tables, words, codes, stand)
+        bound += words.positions(state)
+        _load(item.name, item.matcher, state, facts["numbers"])
         item.since = facts["since"]
         if item.windows is not None:
             item.windows.slide = facts["slide"]
             for place, (small, numbers) in enumerate(zip(item.windows.matchers, facts["bounds"], strict=True)):
                 own = Words(small.plan, small)
-                _load(item.name, small, _read_state(tables, f"{prefix}{place} ", own, codes), numbers)
+                stand = Stand(f"{prefix}{place} ", position, numbers, 1)
+                _load(item.name, small, _read_state(tables, own, codes, stand), numbers)
         if item.timed is not None:
             name = f"{prefix}timed "
-            item.timed.put({key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)})
+            own_tables = {key.removeprefix(name): table for key, table in tables.items() if key.startswith(name)}
+            item.timed.put(own_tables, name)
     here.queries.foreign_events = header.get("foreign_events", 0)
     if here.queries.ring is not None:
-        here.queries.ring.begin(header["position"])
-    _put_events(here, tables, codes)
+        here.queries.ring.begin(position)
+    _put_events(here, tables, codes, position, bound)
+    if here.order is not None and "order" not in header:
+        raise Misfit("order", "nothing", "a value, as allowed_lateness is given")
     if here.order is not None:
-        batches = [list(_read_batches(here.schema, tables.get(name), codes)) for name in ("held", "late")]
-        here.order.put(header["order"], *batches)
+        held, late = (list(read_batches(here.schema, name, tables.get(name), codes)) for name in ("held", "late"))
+        here.order.put(header["order"], held, late, header["time"])
 
 
 def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matching:
@@ -280,7 +295,7 @@ def _load(name: str, matcher: Matching, state: State, numbers: dict[str, int]) -
     try:
         matcher.load(state, numbers)
     except ValueError as error:
-        raise SnapshotError(f"query {name!r}: {error}; take the snapshot again") from None
+        raise Misfit(f"query {name!r}", str(error), "arrays as an engine writes them") from None
     except MemoryError:
         if not matcher.refused:
             raise
@@ -291,67 +306,43 @@ def _load(name: str, matcher: Matching, state: State, numbers: dict[str, int]) -
         ) from None
 
 
-def _read_state(tables: Tables, prefix: str, words: Words, codes: Codes) -> State:
-    """The tables of a matcher's state, each as one array again."""
+def _codes(here: Here, tables: Tables) -> Codes:
+    """Refuse tables that belong to nothing; give the texts codes."""
+    known = {"events", "held", "late", "texts"} if here.order is not None else {"events", "texts"}
+    for number, item in enumerate(here.queries):
+        known |= {f"{number} {name}" for name in Words(item.plan, item.matcher).shapes}
+        for place, small in enumerate([] if item.windows is None else item.windows.matchers):
+            known |= {f"{number} {place} {name}" for name in Words(small.plan, small).shapes}
+        known |= {f"{number} timed {name}" for name in ([] if item.timed is None else item.timed.tables)}
+    check_tables(tables, known)
+    return Codes(here.strings, tables.get("texts"))
+
+
+def _classes(here: Here, number: int) -> int:
+    """How many classes of partial matches a query has; 256 if nobody tells them apart."""
+    control = here.queries.control
+    return 256 if control is None else control.queries[number].shedding.stride
+
+
+def _read_state(tables: Tables, words: Words, codes: Codes, stand: Stand) -> State:
+    """The tables of a matcher's state, each as one array again, and checked."""
     state: State = {}
     for name, rows in words.shapes.items():
-        columns = tables.get(prefix + name)
+        columns = tables.get(stand.name + name)
         state[name] = np.empty((rows, 0), np.int64)
         if columns is not None:
-            if list(columns) != [str(row) for row in range(rows)]:
-                raise SnapshotError(f"table {prefix + name!r} of the snapshot has other columns than the plan asks for")
-            state[name] = np.stack([np.asarray(column, np.int64) for column in columns.values()])
+            check_columns(stand.name + name, columns, {str(row): np.int64 for row in range(rows)})
+            state[name] = np.stack([columns[str(row)] for row in range(rows)])
+    check_state(words, state, stand)
     for table, row, where in words.texts(state):
-        codes.put(state[table][row], where)
+        codes.put(state[table][row], where, f"table {stand.name + table!r}")
     return state
 
 
-def _put_events(here: Here, tables: Tables, codes: Codes) -> None:
-    ring, rows = here.queries.ring, tables.get("events")
-    if rows is not None and ring is not None:
-        ring.put(_with_codes(here.schema, rows, codes))
-
-
-def _read_batches(schema: Schema, rows: Mapping[str, Any] | None, codes: Codes) -> Iterator[EventBatch]:
-    """Batches that `_Writer.add_batches` wrote as one table."""
-    if rows is None:
-        return
-    own = _with_codes(schema, rows, codes)
-    if own["type"].max(initial=0) >= len(schema.type_names):
-        raise ValueError("its events have types that the schema does not have")
-    columns = range(len(schema.columns))
-    whole = EventBatch(
-        schema, own["time"], own["type"], own["seq"],
-        tuple(own[f"c{k}"] for k in columns), tuple(own.get(f"n{k}") for k in columns),
-    )  # fmt: skip
-    ends = np.cumsum(np.bincount(own["batch"]))
-    for first, end in zip([0, *ends[:-1]], ends, strict=True):
-        yield whole.slice(int(first), int(end))
-
-
-# ------------------------------------------------------------------------- events
-
-
-def _columns(batch: EventBatch) -> dict[str, Any]:
-    """The columns of a batch of its own, for a table."""
-    rows: dict[str, Any] = {"time": batch.time, "type": batch.type, "seq": batch.sequence}
-    rows |= {f"c{k}": column for k, column in enumerate(batch.columns)}
-    return rows | {f"n{k}": nulls for k, nulls in enumerate(batch.nulls) if nulls is not None}
-
-
-def _text_columns(schema: Schema, rows: Mapping[str, Any]) -> Iterator[tuple[Ints, Flags | None]]:
-    for k, column in enumerate(schema.columns):
-        if column.dtype == "string" and f"c{k}" in rows:
-            nulls = rows.get(f"n{k}")
-            yield rows[f"c{k}"], None if nulls is None else nulls == 0
-
-
-def _with_codes(schema: Schema, rows: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
-    """A copy of a table of events, with codes instead of numbers of texts."""
-    own = {name: np.array(column) for name, column in rows.items()}
-    for column, where in _text_columns(schema, own):
-        codes.put(column, where)
-    return own
+def _put_events(here: Here, tables: Tables, codes: Codes, position: int, bound: Sequence[Ints]) -> None:
+    if here.queries.ring is not None:
+        check_bound(bound, tables.get("events"), here.queries.ring, position)
+        put_events(here.queries.ring, here.schema, tables.get("events"), codes, position)
 
 
 def layout(plans: Sequence[Plan]) -> str:

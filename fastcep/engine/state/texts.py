@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.errors import SnapshotError
 from fastcep.events import StringTable
 from fastcep.events.convert import from_texts
+from fastcep.stored import Misfit
 
 __all__ = ["Codes", "Texts"]
 
@@ -58,19 +59,29 @@ class Codes:
     ----------
     strings
         The engine's.
-    texts
-        What ``Texts.number`` returned; None: there are none.
+    table
+        The table with what ``Texts.number`` returned; None: there are none.
+
+    Raises
+    ------
+    Misfit
+        It is no table of texts.
     """
 
-    def __init__(self, strings: StringTable, texts: Any) -> None:
-        listed = [] if texts is None else pa.array(texts).to_pylist()
+    def __init__(self, strings: StringTable, table: Mapping[str, Any] | None) -> None:
+        texts: Any = None if table is None else table.get("text")
+        if table is not None and (list(table) != ["text"] or not isinstance(texts, pa.Array) or texts.null_count):
+            raise Misfit("table 'texts'", f"the columns {list(table)}", "one of texts, 'text', without nulls")
+        listed = [] if texts is None else texts.to_pylist()
         self._codes = np.array([strings.intern(text) for text in listed], np.int64)
 
-    def put(self, numbers: Ints, where: Mask) -> None:
-        """Write codes over numbers."""
+    def put(self, numbers: Ints, where: Mask, name: str) -> None:
+        """Write codes over numbers, which stand in ``name``; `Misfit` if there is no such text."""
         chosen = numbers if where is None else numbers[where]
-        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self._codes)):
-            raise SnapshotError("the snapshot names texts that it does not have; take it again")
+        wrong = (chosen < 0) | (chosen >= len(self._codes))
+        if wrong.any():
+            found = int(chosen[int(np.flatnonzero(wrong)[0])])
+            raise Misfit(name, f"the text number {found}", f"a number below {len(self._codes)}, of so many texts")
         if where is None:
             numbers[:] = self._codes[chosen]
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeptPlan, NegationPlan
 
-__all__ = ["START", "STATE", "State", "Words"]
+__all__ = ["START", "STATE", "Fixed", "State", "Words"]
 
 Ints = npt.NDArray[np.int64]
 State = dict[str, Ints]  #: what `Matcher.dump` gives
@@ -30,9 +30,19 @@ class Laid(Protocol):
     """A matcher, as far as it is asked here."""
 
     @property
-    def layout(self) -> tuple[list[bool], list[tuple[int, int, dict[int, int]]]]:
+    def layout(self) -> tuple[list[bool], list[tuple[int, int, int, int, dict[int, int]]]]:
         """What stands in a row."""
         ...
+
+
+class Fixed(NamedTuple):
+    """The fixed words of the rows of an index: how many, and the places of some (-1: none), see `Matcher.layout`."""
+
+    words: int
+    birth: int
+    told: int
+    classed: int
+    bindings: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +63,22 @@ class Words:
         The plan.
     shapes
         The tables of its state, and how many rows each has.
+    fixed
+        The fixed words of the rows of each index; the factorised store has none.
+    counts
+        Words of the key of the last index, if matches are limited by partition; else 0.
     """
 
     def __init__(self, plan: Plan, matcher: Laid) -> None:
         self.plan = plan
         # A plan has one of them at most.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
-        self._nodes, self._indexes = matcher.layout
-        self._counts = len(plan.per_partition[0]) if plan.limit and plan.per_partition else 0
+        self._nodes, indexes = matcher.layout
+        self.fixed = [Fixed(*item) for item in indexes]
+        self.counts = len(plan.per_partition[0]) if plan.limit and plan.per_partition else 0
         self.shapes = self._shapes()
         self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(self._kept))]
-        if self._counts:
+        if self.counts:
             dtypes = [plan.columns[column].dtype for column in plan.per_partition[0]]
             self._texts.append(([word for word, dtype in enumerate(dtypes) if dtype == "s"], []))
 
@@ -74,13 +89,13 @@ class Words:
         for number, index in enumerate(plan.indexes):
             registers = plan.states[index.state].registers
             shapes[f"index {number}"] = 2 + len(index.keys)
-            shapes[f"rows {number}"] = self._indexes[number][0] + (registers + 1 if registers else 0)
+            shapes[f"rows {number}"] = self.fixed[number].words + (registers + 1 if registers else 0)
         for number, item in enumerate(self._kept, len(plan.indexes)):
             shapes[f"index {number}"] = 2 + len(item.keys)
             shapes[f"rows {number}"] = self._fixed + (len(item.registers) + 1 if item.registers else 0)
-        if self._counts:
+        if self.counts:
             number = len(plan.indexes) + len(self._kept)
-            shapes |= {f"index {number}": 2 + self._counts, f"rows {number}": 1}
+            shapes |= {f"index {number}": 2 + self.counts, f"rows {number}": 1}
         outputs = max((state.outputs for state in plan.states), default=0)
         partition = 0 if plan.partition is None else len(plan.partition.floats)
         return shapes | {"waiting": _BINDINGS + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
@@ -92,7 +107,7 @@ class Words:
             index = plan.indexes[number]
             state = plan.states[index.state]
             keys, registers = [state.dtypes[key] for key in index.keys], list(state.dtypes[: state.registers])
-            fixed = self._indexes[number][0]
+            fixed = self.fixed[number].words
         else:
             kept = self._kept[number - len(plan.indexes)]
             keys = [plan.columns[column].dtype for column in kept.keys]
@@ -140,13 +155,13 @@ class Words:
         yield state["starts"][2]
         yield state["nodes"][1] & _POSITION
         yield from (state[f"rows {number}"][0] for number in range(len(self.plan.kept)))
-        for number, (_, _, bindings) in enumerate(self._indexes):
-            for binding, word in bindings.items():
+        for number, own in enumerate(self.fixed):
+            for binding, word in own.bindings.items():
                 if not self._nodes[binding]:
                     yield state[f"rows {number}"][word]
-        for binding, is_node in enumerate(self._nodes):
-            if not is_node:
-                yield state["waiting"][_BINDINGS + binding]
+        for binding, word in self.waiting_bindings():
+            if not self._nodes[binding]:
+                yield state["waiting"][word]
 
     @property
     def stores(self) -> int:
@@ -157,30 +172,38 @@ class Words:
         """The row of ``waiting`` with an output of its state; behind it its null flag."""
         return _BINDINGS + len(self._nodes) + 2 * number
 
+    def waiting_bindings(self) -> Iterator[tuple[int, int]]:
+        """The bindings of a waiting match, and their rows of ``waiting``."""
+        return ((binding, _BINDINGS + binding) for binding in range(len(self._nodes)))
+
+    def is_node(self, binding: int) -> bool:
+        """Whether a binding is the number of a node, or of none; else it is a position."""
+        return self._nodes[binding]
+
     def starts(self) -> Iterator[tuple[str, int]]:
         """Where the numbers of starts stand: table, row."""
-        yield from ((f"rows {number}", 0) for number in range(len(self._indexes)))
+        yield from ((f"rows {number}", 0) for number in range(len(self.fixed)))
         yield "waiting", START
 
     def nodes(self) -> Iterator[tuple[str, int]]:
         """Where the numbers of nodes stand: table, row."""
-        for number, (_, _, bindings) in enumerate(self._indexes):
-            yield from ((f"rows {number}", word) for binding, word in bindings.items() if self._nodes[binding])
-        yield from (("waiting", _BINDINGS + binding) for binding, is_node in enumerate(self._nodes) if is_node)
+        for number, own in enumerate(self.fixed):
+            yield from ((f"rows {number}", word) for binding, word in own.bindings.items() if self._nodes[binding])
+        yield from (("waiting", word) for binding, word in self.waiting_bindings() if self._nodes[binding])
 
     # ----------------------------------------------------------------------- births
 
     def births(self) -> Iterator[tuple[str, int]]:
         """Where births stand: table, row."""
         yield "waiting", 2
-        yield from ((f"rows {number}", birth) for number, (_, birth, _) in enumerate(self._indexes) if birth >= 0)
+        yield from ((f"rows {number}", own.birth) for number, own in enumerate(self.fixed) if own.birth >= 0)
 
     def made_at(self, state: State, table: str) -> Ints:
         """Position of the event that made each entry of ``rows N`` or ``waiting``: the last that it binds."""
         entries = state[table]
         row, bindings = START, {binding: _BINDINGS + binding for binding in range(len(self._nodes))}
         if table != "waiting":
-            row, bindings = 0, self._indexes[int(table.split()[1])][2]
+            row, bindings = 0, self.fixed[int(table.split()[1])].bindings
         events = np.append(state["nodes"][1] & _POSITION, -1)  # a node's number -1 takes the last
         made: Ints = state["starts"][2][entries[row]]
         for binding, word in bindings.items():

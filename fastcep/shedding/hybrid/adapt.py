@@ -19,7 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.shedding import FLOW_FIELDS, FLOW_SET
+from fastcep.engine.overload.controlled import check_flow_keys
 from fastcep.shedding.hybrid.flow import Flow
+from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequence, whole
 
 if TYPE_CHECKING:
     from fastcep._core.shedding import Flows
@@ -158,7 +160,16 @@ class Adapted:
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
+        """Go on from `state`; `Misfit` if it is none of this flow."""
+        asked, keys = grid(AMOUNT, len(self._history.asked)), listed(whole(0, (1 << 64) - 1))
+        record({
+            "keys": keys, "made": listed(AMOUNT), "asked": asked, "drift": AMOUNT, "changes": COUNT, "lost": AMOUNT,
+            "recent": sequence(keys, listed(AMOUNT), listed(AMOUNT), or_null(asked), AMOUNT, AMOUNT),
+            "news": or_null(AMOUNT),
+        })(dict(state), "control.shedder.learned")  # fmt: skip
+        flow, recent = self._history, state["recent"]
+        for known, counts in ((state["keys"], (state["made"],)), (recent[0], recent[1:3])):
+            check_flow_keys(known, counts, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
         self._keys, self._made = np.array(state["keys"], np.uint64), np.array(state["made"], np.float64)
         self._asked = np.array(state["asked"], np.float64)
         if state["changes"]:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep.engine.overload.costs import CostTable
+from fastcep.engine.overload.costs import OPERATIONS, CostTable
 from fastcep.engine.overload.protocols import Classes, Tree
-from fastcep.errors import ModelError
+from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.stored import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
+from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, listed, number, record, whole
 
 __all__ = ["HybridModel"]
 
@@ -26,6 +27,25 @@ Floats = npt.NDArray[np.float64]
 
 _MATCHES, _EVENTS = "partial matches ", "events "
 _SIZES = ("events", "states", "stride", "members", "event_stride", "slices", "memory")
+_CLASSES = whole(1, 256)
+_NUMBERS = record({
+    "events": number(1e-9), "states": whole(1, 1 << 12), "stride": _CLASSES, "members": whole(1, 64),
+    "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
+    "cost_table": TEXT, "variables": listed(TEXT),
+})  # fmt: skip
+_MOST = 1e100  # of a count, so that sums and products of a few are finite
+_COUNTS = {"events": pa.float64()}
+_LISTS = dict.fromkeys(("contribution", "consumption", "mean_contribution", "mean_consumption"), pa.list_(pa.float64()))
+#: Columns of the parts that are no classes; what is in ``varies`` may be missing.
+_PARTS: dict[str, dict[str, Any]] = {
+    "children": dict.fromkeys(("source", "slice", "kind", "target"), pa.int32())
+    | dict.fromkeys(("made", "stored", "matched"), pa.float64()),
+    "looks": dict.fromkeys(("group", "slice", "kind"), pa.int32()) | {"looked": pa.float64()},
+    "asked": _COUNTS,
+    "lengths": _COUNTS,
+    "varies": {"by_mean": pa.float64()},
+    "values": {"variable": pa.string(), "of": pa.string(), "class": pa.int64(), "members": pa.int64()} | _LISTS,
+}
 
 
 @dataclass(frozen=True)
@@ -102,6 +122,8 @@ class HybridModel:
             raise ModelError(f"found a model of kind {model.kind!r}, expected 'hybrid'; fit one with kind='hybrid'")
         try:
             parts, numbers = model.parts, model.numbers
+            _NUMBERS(numbers, "numbers")
+            _check_parts(parts, numbers["slices"])
             flow = Flow(
                 **{name: numbers[name] for name in _SIZES},
                 children=parts["children"], looks=parts["looks"],
@@ -116,21 +138,60 @@ class HybridModel:
                 model.parameters,
             )  # fmt: skip
             found._check()
-        except (LookupError, TypeError, ValueError, AssertionError, pa.ArrowException) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:
+            what = str(error) if isinstance(error, Misfit) else repr(error)
             raise ModelError(
-                f"the model of query {model.query.name!r} does not fit together ({error!r}); fit it again"
+                f"the model of query {model.query.name!r} does not fit together ({what}); fit it again"
             ) from None
         return found
 
     def _check(self) -> None:
         """Refuse numbers of groups, slices and kinds that there are none of."""
         flow = self.flow
-        assert len(flow.lengths) == flow.states == len(self.variables)
-        assert len(flow.asked) == flow.members * flow.event_stride
-        assert flow.varies is None or flow.varies.shape == (1 + flow.states * flow.stride, flow.states)
-        assert all(own.count <= flow.stride for own in self.classes.values())
-        assert all(own.count <= flow.event_stride for own in self.event_classes.values())
+        groups = flow.states * flow.stride
+        sizes = [
+            ("numbers.variables", len(self.variables), flow.states),
+            ("part 'lengths'", len(flow.lengths), flow.states),
+            ("part 'asked'", len(flow.asked), flow.members * flow.event_stride),
+            ("part 'varies'", 0 if flow.varies is None else len(flow.varies), 0 if flow.varies is None else 1 + groups),
+        ]
+        for name, found, expected in sizes:
+            if found != expected:
+                raise Misfit(name, f"{found} entries", f"{expected}")
+        for kinds, most in ((self.classes, flow.stride), (self.event_classes, flow.event_stride)):
+            for name, own in kinds.items():
+                if own.count > most:
+                    raise Misfit(f"classes of {name!r}", f"{own.count}", f"at most {most}")
+        if self.values.num_columns:
+            whole(groups, groups)(len(self.more), "part 'values'")
         flow.cascade(self.prices)
+
+
+def _check_parts(parts: Mapping[str, pa.Table], slices: int) -> None:
+    """Refuse parts with other columns, of other types, or with what is no count: `Misfit`."""
+    for name, part in parts.items():
+        if name.startswith((_MATCHES, _EVENTS)):
+            continue
+        types = dict(zip(part.schema.names, part.schema.types, strict=True))
+        if types != _PARTS.get(name) and (types or name != "values"):  # which may have nothing to tell
+            expected = _PARTS.get(name, "one of another name")
+            raise Misfit(f"part {name!r}", f"the columns {types}"[:500], f"{expected}"[:500])
+        for column in types:
+            values: Any = part[column].combine_chunks()
+            wrong = values.null_count > 0
+            if pa.types.is_list(values.type):  # of numbers per slice, or of one
+                wrong |= not set(pc.list_value_length(values).to_pylist()) <= {1, slices}
+                values = values.flatten()
+            wrong |= values.null_count > 0
+            if pa.types.is_floating(values.type) and not wrong:
+                numbers = values.to_numpy()
+                wrong = not ((numbers >= 0) & (numbers <= _MOST)).all()
+            if wrong:
+                what = "a null, a list of another length, or what is no count"
+                raise Misfit(f"part {name!r}, {column}", what, "numbers from 0 on")
+    classes = parts["values"]["class"].to_numpy() if parts["values"].num_columns else np.empty(0, np.int64)
+    if len(classes) and not 0 <= classes.min() <= classes.max() < 256:
+        raise Misfit("part 'values', class", f"{classes.min()} to {classes.max()}", "0 to 255")
 
 
 def _named(parts: Mapping[str, pa.Table], prefix: str) -> dict[str, Classes | Tree]:

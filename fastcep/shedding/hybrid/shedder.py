@@ -24,6 +24,7 @@ from fastcep.shedding.hybrid.levels import Chosen, Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_chance, as_choice
+from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
 
 __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
@@ -65,6 +66,9 @@ class Course:
     demand: float = 0.0
     saved: float = 0.0
     share: float = 1.0
+
+
+_COURSE = record({"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)})
 
 
 class Hybrid(Baseline):
@@ -260,6 +264,8 @@ class Hybrid(Baseline):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from `state`."""
+        learned = dict.fromkeys(self._learned, anything) if self._adapt else {}
+        record({"courses": by_name(_COURSE), "learned": record(learned)})(dict(state), "control.shedder")
         self._courses = {name: Course(**own) for name, own in state["courses"].items()}
         self._levels, self._standing = {}, {}
         for name, own in state["learned"].items():

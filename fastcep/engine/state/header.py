@@ -1,0 +1,117 @@
+"""The header of a snapshot: which fields it has, and what each may hold (docs/reliability.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastcep.engine.overload.costs import OPERATIONS
+from fastcep.engine.state.checked import MOST_EVENTS, NUMBERS
+from fastcep.engine.state.keygroups import GROUPS
+from fastcep.events.units import INT64_MAX, INT64_MIN
+from fastcep.stored import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    INT64,
+    TEXT,
+    Misfit,
+    anything,
+    by_name,
+    listed,
+    one_of,
+    or_null,
+    record,
+    sequence,
+    whole,
+)  # fmt: skip
+
+__all__ = ["check_header"]
+
+_PRICES = record({"name": TEXT}, dict.fromkeys(OPERATIONS, AMOUNT))
+
+_OPTIONS = record(
+    {
+        "attributes": FLAG,
+        "allowed_lateness": or_null(TEXT),
+        "idle_timeout": or_null(TEXT),
+        "late_limit": COUNT,
+        "memory_limit": or_null(COUNT),
+        "on_memory_limit": TEXT,
+        "timed_out": FLAG,
+        "timed_out_limit": COUNT,
+    },
+    {
+        "store": TEXT,
+        "index": TEXT,
+        "latency_bound": or_null(AMOUNT),
+        "cost_table": _PRICES,
+        "clock": one_of("virtual", "wall"),
+    },
+)
+
+_QUERY = record(
+    {"since": whole(0, MOST_EVENTS), "numbers": record(NUMBERS), "shedding": anything},
+    {"slide": or_null(INT64), "bounds": listed(record(NUMBERS))},
+)
+
+_ORDER = record({
+    "watermark": whole(INT64_MIN, INT64_MAX + 1),
+    "arrived": whole(0, MOST_EVENTS),
+    "late": COUNT,
+    "sources": listed(sequence(or_null(TEXT), or_null(INT64))),
+})  # fmt: skip
+
+_HEADER = record(
+    {
+        "identity": TEXT,
+        "text": TEXT,
+        "options": _OPTIONS,
+        "groups": or_null(listed(whole(0, GROUPS - 1))),
+        "position": whole(0, MOST_EVENTS),
+        "time": or_null(INT64),
+        "sequence": or_null(INT64),
+        "queries": listed(_QUERY),
+    },
+    {
+        "stores": listed(one_of("rows", "factorised")),
+        "classes": listed(listed(anything)),
+        "foreign_events": COUNT,
+        "order": _ORDER,
+        "control": or_null(by_name(anything)),  # overload control looks into it
+    },
+)
+
+
+def check_header(header: Mapping[str, Any]) -> None:
+    """Refuse a header that no engine has written.
+
+    Raises
+    ------
+    Misfit
+        Says which field, what was found there and what was expected.
+    """
+    _HEADER(dict(header), "")
+    groups, position, number = header["groups"], header["position"], len(header["queries"])
+    if groups is not None and groups != sorted(set(groups)):
+        raise Misfit("groups", f"{groups}", "each group once, in ascending order")
+    for name in ("stores", "classes"):
+        if len(header.get(name, header["queries"])) != number:
+            raise Misfit(name, f"{len(header[name])} entries", f"{number}, one for each query")
+    if position and header["time"] is None:
+        raise Misfit("time", "null", f"a time, as there were {position} events")
+    latest = max(header["time"] or 0, 0)  # where a matcher that has seen no event stands
+    if "order" in header:
+        latest = max(latest, header["order"]["watermark"])
+    for place, query in enumerate(header["queries"]):
+        if query["since"] > position:
+            raise Misfit(f"queries[{place}].since", f"{query['since']}", f"at most the position, {position}")
+        own = {"numbers": query["numbers"]}
+        own |= {f"bounds[{at}]": numbers for at, numbers in enumerate(query.get("bounds", ()))}
+        for name, numbers in own.items():
+            if numbers["last"] > max(position - 1, 0):  # 0 before the first event
+                what = f"queries[{place}].{name}.last"
+                raise Misfit(what, f"{numbers['last']}", f"less than the position, {position}")
+            for field in ("now", "blind"):
+                if numbers[field] > latest:
+                    raise Misfit(f"queries[{place}].{name}.{field}", f"{numbers[field]}", f"at most {latest}, the time")
