@@ -105,7 +105,8 @@ def joins(draw: Draw, schema: Schema) -> ast.Sequence:
     for place, variable in enumerate("abcd"[:count]):
         types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
         repeated = 0 < place < count - 1 and draw(st.booleans())
-        members.append(ast.Member(types, variable, 1, None if repeated else 1, repeated))
+        consecutive = repeated and draw(st.sampled_from([False] * 5 + [True]))
+        members.append(ast.Member(types, variable, 1, None if repeated else 1, repeated, consecutive=consecutive))
     return ast.Sequence(tuple(members))
 
 
