@@ -8,6 +8,7 @@ from typing import Any
 from fastcep._core.single import Single
 from fastcep.errors import DataError, OrderError
 from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.origin import at_row
 from fastcep.events.units import NANOSECONDS, format_time
 
 __all__ = ["check_order", "one_event", "single_events"]
@@ -33,14 +34,14 @@ def check_order(batch: EventBatch, reached: int | None, numbered: int | None, or
         assert sequence is not None
         last = numbered if row is None else sequence[row - 1]
         raise DataError(
-            f"{origin}, row {first_row + batch.row(row or 0)}, column {batch.schema.sequence!r}: found "
+            f"{at_row(origin, first_row + batch.row(row or 0))}, column {batch.schema.sequence!r}: found "
             f"{sequence[row or 0]}, expected a sequence number greater than {last}, the one before; number the "
             "events in order"
         )
     else:
         return
     raise OrderError(
-        f"{origin}, row {first_row + batch.row(row)}, column {batch.schema.time!r}: time "
+        f"{at_row(origin, first_row + batch.row(row))}, column {batch.schema.time!r}: time "
         f"{format_time(int(time[row]))} is before {format_time(before)}, {what}",
         "sort the input by time, or set allowed_lateness",
     )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import EventBatch, Schema, parse_duration
+from fastcep.events.origin import at_row
 from fastcep.events.units import INT64_MAX, INT64_MIN, format_time
 from fastcep.stored import Misfit
 
@@ -226,7 +227,7 @@ class Reorderer:
             at = int(order[1:][same].min()) - held
             row = first_row + batch.row(int(np.flatnonzero(~late)[at]))
             raise DataError(
-                f"{origin}, row {row}, column {self._column!r}: found {events.sequence[at]} at the time "
+                f"{at_row(origin, row)}, column {self._column!r}: found {events.sequence[at]} at the time "
                 f"{format_time(int(events.time[at]))} for the second time; give each event its own number"
             )
 

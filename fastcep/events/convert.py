@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep.errors import DataError, SchemaError
+from fastcep.events.origin import at_row
 from fastcep.events.types import is_text, plain_type, refusal
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 
@@ -37,7 +38,7 @@ class Fault:
     def error(self, origin: str) -> DataError:
         """Make the error on it."""
         return DataError(
-            f"{origin}, row {self.row}, column {self.column!r}: found {self.found}, expected {self.expected}; "
+            f"{at_row(origin, self.row)}, column {self.column!r}: found {self.found}, expected {self.expected}; "
             f"{self.mend}"
         )
 

@@ -128,7 +128,7 @@ def test_messages_count_rows_across_bad_ones(files: list[str], tmp_path: Path, r
     options = ["--allowed-lateness", "1s", "--bad-rows", str(tmp_path / "bad.jsonl"), "--batch-rows", rows]
     result = runner.invoke(app, [*files, *options])
     assert result.exit_code == 2
-    assert "events.csv, row 6, column 'n': found 5 at the time" in result.stderr
+    assert "events.csv, line 8, row 6, column 'n': found 5 at the time" in result.stderr
     assert [json.loads(line)["row"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()] == [1, 3, 4]
 
 
@@ -249,4 +249,4 @@ def test_a_live_pipe_reports_a_bad_row(files: list[str]) -> None:
         wait_for_match(process)
         _, errors = process.communicate("A,one,2\n")
     assert process.returncode == 2
-    assert "standard input, row 2, column 'id': found 'one'" in errors and "Traceback" not in errors
+    assert "standard input, line 4, row 2, column 'id': found 'one'" in errors and "Traceback" not in errors

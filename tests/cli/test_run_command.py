@@ -235,7 +235,7 @@ def test_bad_row_keeps_the_matches_before_it(files: tuple[str, str], tmp_path: P
     result = runner.invoke(app, arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "events.csv, row 6, column 'ts'" in result.stderr
+    assert "events.csv, line 8, row 6, column 'ts'" in result.stderr
     assert parquet.read_table(out).num_rows == 7
 
 
@@ -248,7 +248,7 @@ def test_bad_rows_are_counted_and_kept(files: tuple[str, str], tmp_path: Path) -
     assert (summary["events"], summary["matches"], summary["bad_rows"]) == (6, 7, 3)
     bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert [(row["row"], row["column"]) for row in bad] == [(6, "ts"), (7, "id"), (8, "kind")]
-    assert bad[1] == {"file": files[1], "row": 7, "column": "id", "found": "'x'", "expected": "int64",
+    assert bad[1] == {"file": files[1], "line": 9, "row": 7, "column": "id", "found": "'x'", "expected": "int64",
                       "values": {"kind": "A", "id": "x", "ts": "61"}}  # fmt: skip
     assert f"3 bad rows in {tmp_path / 'bad.jsonl'}" in runner.invoke(app, arguments).stdout.replace("\n", " ")
 

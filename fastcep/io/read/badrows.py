@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fastcep.errors import DataError, ValidationError
 from fastcep.events.convert import from_numpy
+from fastcep.io.read.lines import Lines
 
 __all__ = ["BadRow", "BadRows", "Piece"]
 
@@ -35,6 +36,8 @@ class BadRow:
         What there is, what there should be, and what to do.
     values
         The values of the columns that the schema reads, by name; None where the row could not be split.
+    line
+        Of a text file, the line on which it begins, from 1, where that is known.
     raw
         The row's text where it could not be split, else None; its beginning is shown behind `mend`.
     """
@@ -47,17 +50,20 @@ class BadRow:
     mend: str
     values: Mapping[str, Any] | None = None
     raw: str | None = None
+    line: int | None = None
 
     def error(self) -> DataError:
         """Return the error for a row that goes nowhere else."""
-        place = f"{self.file}, row {self.row}" + ("" if self.column is None else f", column {self.column!r}")
+        line = "" if self.line is None else f"line {self.line}, "
+        place = f"{self.file}, {line}row {self.row}" + ("" if self.column is None else f", column {self.column!r}")
         raw = "" if self.raw is None else f" {self.raw[:80]!r}"
         return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.mend}{raw}")
 
     def as_json(self) -> str:
-        """Return one line of JSON: file, row, column, found, expected, and values or raw."""
+        """Return one line of JSON: file, line (if it is known), row, column, found, expected, and values or raw."""
         data: dict[str, Any] = {
-            "file": self.file, "row": self.row, "column": self.column, "found": self.found, "expected": self.expected,
+            "file": self.file, **({} if self.line is None else {"line": self.line}), "row": self.row,
+            "column": self.column, "found": self.found, "expected": self.expected,
         }  # fmt: skip
         data |= {"values": dict(self.values)} if self.values is not None else {"raw": self.raw}
         return json.dumps(data, ensure_ascii=False, default=_plain)
@@ -126,11 +132,14 @@ class Piece:
         Rows that are not in the batch.
     start
         Number of the first row, right or not.
+    lines
+        Where its rows stand in a text file, if that is known.
     """
 
     batch: pa.RecordBatch
     bad: tuple[BadRow, ...] = ()
     start: int = 0
+    lines: Lines | None = None
 
     def __len__(self) -> int:
         return self.batch.num_rows + len(self.bad)
@@ -139,7 +148,8 @@ class Piece:
         """Return the piece as it is when its first row has the number `start`."""
         if start == self.start:
             return self
-        return Piece(self.batch, tuple(replace(row, row=row.row - self.start + start) for row in self.bad), start)
+        bad = tuple(replace(row, row=row.row - self.start + start) for row in self.bad)
+        return replace(self, bad=bad, start=start)
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Return the numbers of the rows of the batch, int64[n]."""
@@ -152,7 +162,16 @@ class Piece:
     def without(self, keep: npt.NDArray[np.bool_], bad: Iterable[BadRow]) -> Piece:
         """Return the piece with the rows of the batch where `keep` is false moved to `bad`."""
         batch = self.batch.take(from_numpy(np.flatnonzero(keep)))
-        return Piece(batch, tuple(sorted((*self.bad, *bad), key=lambda row: row.row)), self.start)
+        return replace(self, batch=batch, bad=tuple(sorted((*self.bad, *bad), key=lambda row: row.row)))
+
+    def told(self) -> Iterator[BadRow]:
+        """Give the bad rows with their lines, if these are known."""
+        if self.lines is None or not self.bad:
+            yield from self.bad
+            return
+        lines = self.lines.of(np.array([row.row - self.start for row in self.bad])).tolist()
+        for row, line in zip(self.bad, lines, strict=True):
+            yield replace(row, line=line)
 
     def before_the_first_bad(self) -> pa.RecordBatch:
         """Return the right rows before the first bad one."""

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ from fastcep.events.convert import from_numpy
 from fastcep.io.formats import Format
 from fastcep.io.read.badrows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
+from fastcep.io.read.lines import Lines, line_ends
 from fastcep.io.read.options import Options
 from fastcep.io.read.screening import timed
 from fastcep.io.read.streams import Block, ByteStream, blocks, nothing, work_through
@@ -100,12 +102,13 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
     text = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
     types = [TYPES["string" if text else "int64"] if d == "time" else TYPES[d] for d in layout.dtypes]
     skip = cutter.first_row(head) if schema.header else 0
-    parser = _Parser(layout, types, delimiter)
+    parser = _Parser(layout, types, delimiter, cutter)
+    line = 1 + len(line_ends(head[:skip]))
 
     def work(block: Block) -> Piece:
         return timed(parser.parse(block), layout, schema)
 
-    return layout, work_through(stream, blocks(stream, cutter, skip), work)
+    return layout, work_through(stream, blocks(stream, cutter, skip, line), work)
 
 
 def _records(head: bytes, delimiter: str) -> Iterator[list[str]]:
@@ -170,8 +173,7 @@ class QuoteCutter:
 
     def first_row(self, data: bytes) -> int:
         """Return the length of the first row that is not empty, and of what is before it."""
-        text = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero((text == NEWLINE) | ((text == RETURN) & (np.append(text[1:], 0) != NEWLINE)))
+        ends = line_ends(data)
         ends = ends[np.searchsorted(self.quotes(data), ends) % 2 == 0]
         start = len(data) - len(data.lstrip(b"\r\n"))
         after = ends[ends > start]
@@ -181,10 +183,14 @@ class QuoteCutter:
 class _Parser:
     """Makes pieces of blocks; may be called from several threads."""
 
-    def __init__(self, layout: Layout, types: list[Any], delimiter: str) -> None:
-        self._layout, self._types, self._delimiter = layout, types, delimiter
+    def __init__(self, layout: Layout, types: list[Any], delimiter: str, cutter: QuoteCutter) -> None:
+        self._layout, self._types, self._delimiter, self._cutter = layout, types, delimiter, cutter
 
     def parse(self, block: Block) -> Piece:
+        """Make a piece that knows its lines."""
+        return replace(self._parsed(block), lines=Lines(block.data, block.line, self._cutter))
+
+    def _parsed(self, block: Block) -> Piece:
         """Make a piece; slowly, row by row, only if something in it is wrong."""
         if block.fault is not None:
             raw = block.data.decode("utf-8", "backslashreplace").rstrip("\r\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def timed(piece: Piece, layout: Layout, schema: Schema) -> Piece:
         times = convert(raw)
     if times is raw:
         return piece
-    return Piece(piece.batch.set_column(at, piece.batch.schema.names[at], times), piece.bad, piece.start)
+    return replace(piece, batch=piece.batch.set_column(at, piece.batch.schema.names[at], times))
 
 
 _ISO = "an ISO 8601 time from 1677 to 2262, such as 2018-05-01 07:30:00"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ import pyarrow as pa
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import Schema
 from fastcep.events.convert import joined
+from fastcep.events.origin import TextFile
 from fastcep.events.screen import Order
 from fastcep.events.types import is_known
 from fastcep.io.formats import Format, of_name, sniff
@@ -35,6 +37,7 @@ __all__ = ["Source", "open_source"]
 
 Ints = npt.NDArray[np.int64]
 _Pieces = Generator[tuple[str, Piece], None, None]  # with their origins
+_Held = list[tuple[Ints, pa.RecordBatch, Piece]]  # numbers of rows, these rows, and the piece that they are of
 _Chunks = Generator[tuple[str, Ints, pa.RecordBatch], None, None]  # origin, numbers of the rows, rows
 
 READERS = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet, "arrow": read_arrow}
@@ -49,7 +52,7 @@ class Source:
         The path as given, ``"-"`` for standard input; several are joined by commas.
     origin, rows
         Of the batch handed out last: the file that it is from, and the numbers of its rows there (int64[n]), for
-        messages. After sorting, numbers count the sorted rows.
+        messages (of CSV it tells the lines of rows, too). After sorting, numbers count the sorted rows.
     rows_read
         Rows of the batches handed out so far.
     """
@@ -251,10 +254,10 @@ def _taken(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order |
                 if sink is not None or sort:
                     piece = screened(piece, layout, schema, order)
                 if sink is not None:
-                    sink.add(piece.bad)
+                    sink.add(piece.told())
                 elif piece.bad:
-                    yield label, Piece(piece.before_the_first_bad(), (), piece.start)
-                    raise piece.bad[0].error()
+                    yield label, replace(piece, batch=piece.before_the_first_bad(), bad=())
+                    raise next(replace(piece, bad=piece.bad[:1]).told()).error()
                 yield label, piece
         finally:
             raw.close()  # type: ignore[attr-defined]  # a generator
@@ -284,7 +287,7 @@ def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> _Pieces:
 
 def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
     """Cut and join to batches of `rows`, each of one file; rows before an error come before it; `prompt`: only cut."""
-    held: list[tuple[Ints, pa.RecordBatch]] = []
+    held: _Held = []
     count, origin = 0, ""
     failure: Exception | None = None
     while True:
@@ -296,34 +299,50 @@ def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
             failure = error
             break
         if label != origin and held:
-            yield origin, *_joined(held)
+            yield _joined(origin, held)
             held, count = [], 0
         origin, batch, numbers, start = label, piece.batch, piece.rows(), 0
         while count + batch.num_rows - start >= rows:
             end = start + rows - count
-            held.append((numbers[start:end], batch.slice(start, end - start)))
-            yield origin, *_joined(held)
+            held.append((numbers[start:end], batch.slice(start, end - start), piece))
+            yield _joined(origin, held)
             held, count, start = [], 0, end
         if start < batch.num_rows:
-            held.append((numbers[start:], batch.slice(start)))
+            held.append((numbers[start:], batch.slice(start), piece))
             count += batch.num_rows - start
         if held and prompt:
-            yield origin, *_joined(held)
+            yield _joined(origin, held)
             held, count = [], 0
     if held:
-        yield origin, *_joined(held)
+        yield _joined(origin, held)
     pieces.close()
     if failure is not None:
         raise failure
 
 
-def _joined(parts: list[tuple[Ints, pa.RecordBatch]]) -> tuple[Ints, pa.RecordBatch]:
+def _joined(origin: str, parts: _Held) -> tuple[str, Ints, pa.RecordBatch]:
+    origin = _with_lines(origin, [piece for *_, piece in parts])
     if len(parts) == 1:
-        return parts[0]
-    batches = [batch for _, batch in parts]
+        return origin, *parts[0][:2]
+    batches = [batch for _, batch, _ in parts]
     columns = []
     for k, kind in enumerate(batches[0].schema.types):
         arrays = [batch.column(k) for batch in batches]
         columns.append(joined(arrays, kind) if is_known(kind) else pa.concat_arrays(arrays))
     batch = pa.RecordBatch.from_arrays(columns, batches[0].schema.names)
-    return np.concatenate([numbers for numbers, _ in parts]), batch
+    return origin, np.concatenate([numbers for numbers, *_ in parts]), batch
+
+
+def _with_lines(origin: str, pieces: list[Piece]) -> str:
+    """The name of an input, which tells the lines of the rows of some pieces if these know them."""
+    if any(piece.lines is None for piece in pieces):
+        return origin
+
+    def line_of(row: int) -> int:
+        piece = next(piece for piece in reversed(pieces) if piece.start <= row)
+        assert piece.lines is not None
+        return int(piece.lines.of(np.array([row - piece.start]))[0])
+
+    named = TextFile(origin)
+    named.line_of = line_of
+    return named

@@ -11,7 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.io.formats import compression_of
+from fastcep.io.read.lines import line_ends
 
 __all__ = [
     "BLOCK", "DAMAGE", "HEAD", "LONGEST_ROW", "STDIN", "Block", "ByteStream", "Cutter", "blocks", "label_of",
@@ -181,10 +182,14 @@ class ByteStream:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole rows of text; or, where `fault` says what is wrong with it, one row that cannot be read."""
+    """Whole rows of text; or, where `fault` says what is wrong with it, one row that cannot be read.
+
+    ``line`` is the number of its first line in the file, from 1.
+    """
 
     data: bytes
     fault: str | None = None
+    line: int = 1
 
 
 class Cutter(Protocol):
@@ -199,7 +204,7 @@ class Cutter(Protocol):
         ...
 
 
-def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]:
+def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0, line: int = 1) -> Iterator[Block]:
     """Cut a stream into blocks of whole rows, about `BLOCK` long, or of a prompt stream as they arrive.
 
     Rows before a damage come before its error.
@@ -212,12 +217,20 @@ def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0) -> Iterator[Block]
         Knows where rows end.
     skip
         Bytes to leave out at the start.
+    line
+        Number of the first line behind them.
 
     Raises
     ------
     OSError, EOFError, zlib.error, pyarrow.ArrowException
         If the file is damaged, after the rows before.
     """
+    for block in _blocks(stream, cutter, skip):
+        yield replace(block, line=line)
+        line += len(line_ends(block.data))
+
+
+def _blocks(stream: ByteStream, cutter: Cutter, skip: int) -> Iterator[Block]:
     parts: list[bytes] = []
     count, enough = 0, BLOCK
     failure: Exception | None = None

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastcep as fc
 from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.io import open_source
@@ -60,6 +61,27 @@ def test_both_ways_take_the_same_values(bad: Path, rows: list[tuple[str, ...]]) 
     found = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
     assert len(found) == len(rows) - len(alone) + 1
     assert [row["row"] for row in found] == sorted({row["row"] for row in found})
+
+
+def test_errors_name_the_line_as_an_editor_counts(tmp_path: Path, bad: Path) -> None:
+    """Line ends in quotes and empty lines count; so does the header. Whoever finds the fault, reading or matching."""
+    path = tmp_path / "lines.csv"
+    text = 'ts,n,s\n1,1,"two\nlines"\n\n2,x,b\r\n3,3,"c\n\n"\n4\n2,4,d\n'
+    path.write_text(text, newline="")
+    schema = fc.Schema({"E": {"n": "int64", "s": "string"}}, time="ts", type=None, time_unit="s")
+    numbers = dict(enumerate(text.split("\n"), 1))
+    assert (numbers[5], numbers[9]) == ("2,x,b\r", "4")
+    with pytest.raises(DataError, match=r"lines\.csv, line 5, row 1, column 'n': found 'x'"):
+        list(open_source(path, schema))
+    with open_source(path, schema, bad_rows=bad) as source:
+        assert sum(batch.num_rows for batch in source) == 2
+    found = [json.loads(line) for line in bad.read_text().splitlines()]
+    assert [(row["line"], row["row"]) for row in found] == [(5, 1), (9, 3), (10, 4)]
+    path.write_text(text.replace("x", "7").replace("\n4\n", "\n"), newline="")
+    engine = fc.Engine(fc.parse("PATTERN SEQ(E a, E b) WITHIN 9s", schema))
+    with open_source(path, schema) as source, pytest.raises(DataError, match=r"lines\.csv, line 9, row 3, column 'ts'"):
+        for batch in source:
+            engine.process(batch, origin=source.origin, rows=source.rows)
 
 
 FIELD = st.text('a",\n;', max_size=5)
@@ -111,7 +133,7 @@ def test_an_open_quote_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "LONGEST_ROW", 40)
     stream: Any = Pieces(b'1,a\n2,"b\n', *(b"%d,c\n" % k for k in range(3, 30)))
     found = list(blocks(stream, QuoteCutter(",")))
-    assert [block for block in found if block.fault] == [Block(b'2,"b\n', "a quote that is never closed")]
+    assert [block for block in found if block.fault] == [Block(b'2,"b\n', "a quote that is never closed", 2)]
     assert b"".join(block.data for block in found) == b'1,a\n2,"b\n' + b"".join(b"%d,c\n" % k for k in range(3, 30))
     assert stream.closed
     with pytest.raises(pa.ArrowInvalid, match="a row is longer than"):

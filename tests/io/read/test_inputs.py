@@ -110,7 +110,7 @@ def test_files_compressed_in_parts(tmp_path: Path, pack: Callable[[bytes], bytes
 def test_a_fault_in_a_folder_names_its_file(tmp_path: Path) -> None:
     for name, at in (("a.csv", 5), ("b.csv", 3)):
         (tmp_path / name).write_text(f"type,ts,ID,V\nA,{at},1,1\nB,{'x' if name == 'b.csv' else at},1,1\n")
-    with pytest.raises(DataError, match=r"b\.csv, row 1, column 'ts': found 'x'"):
+    with pytest.raises(DataError, match=r"b\.csv, line 3, row 1, column 'ts': found 'x'"):
         read(tmp_path)
 
 

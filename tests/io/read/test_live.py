@@ -108,9 +108,9 @@ def test_only_names(pipe: Pipe) -> None:
     ("data", "error", "message"),
     [
         (b"ts,n\n1,1\n", SchemaError, "standard input: no column 'text'"),
-        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, row 1, column 'n': found 'z', expected int64"),
-        (HEAD + b"1,x\n", DataError, "standard input, row 0: found 2 fields, expected 3"),
-        (b"ts,text,n\nnoon,x,1\n", DataError, "standard input, row 0, column 'ts': found 'noon'"),
+        (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, line 3, row 1, column 'n': found 'z', expected int64"),
+        (HEAD + b"1,x\n", DataError, "standard input, line 2, row 0: found 2 fields, expected 3"),
+        (b"ts,text,n\nnoon,x,1\n", DataError, "standard input, line 2, row 0, column 'ts': found 'noon'"),
         (b"\xff\n", DataError, "the names of the columns are not UTF-8"),
     ],
 )

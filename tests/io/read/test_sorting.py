@@ -149,7 +149,7 @@ def test_the_command(tmp_path: Path) -> None:
     command = ["run", str(tmp_path / "q.cep"), "--input", str(tmp_path / "e.csv"), "--json", "--sort"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert "e.csv, row 0, column " in result.stderr
+    assert "e.csv, line 2, row 0, column " in result.stderr
     result = CliRunner().invoke(app, [*command, "--bad-rows", str(tmp_path / "bad.jsonl")])
     assert result.exit_code == 0, result.stderr
     summary = json.loads(result.stdout)

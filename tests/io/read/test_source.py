@@ -151,7 +151,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain(read("-", TRIPS)) == ROWS
     assert not Input.buffer.closed
     Input.buffer = io.BytesIO(TEXT.replace("9,2,1", "nine,2,1").encode())
-    with pytest.raises(DataError, match="standard input, row 2, column 'bike id': found 'nine'"):
+    with pytest.raises(DataError, match="standard input, line 4, row 2, column 'bike id': found 'nine'"):
         read("-", TRIPS)
 
 
@@ -186,7 +186,7 @@ def test_times(tmp_path: Path, format: str | None, zone: str | None, value: str,
 def test_a_local_time_outside_of_int64_names_its_row(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_text("ts\n1700-01-01\n1677-09-21 00:12:44\n")
-    with pytest.raises(DataError, match=r"old.csv, row 1, column 'ts': found '1677-09-21 00:12:44', expected"):
+    with pytest.raises(DataError, match=r"old.csv, line 3, row 1, column 'ts': found '1677-09-21 00:12:44', expected"):
         list(open_source(path, Schema({"A": {}}, time_zone="Pacific/Auckland")))
 
 
@@ -272,12 +272,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="no file in this folder ends in"):
         open_source(tmp_path / "folder.csv", TRIPS)
-    with pytest.raises(DataError, match=r"latin\.csv, row 0, column 'to': found .*expected UTF-8 text"):
+    with pytest.raises(DataError, match=r"latin\.csv, line 2, row 0, column 'to': found .*expected UTF-8 text"):
         read(write(tmp_path / "latin.csv", TEXT.encode().replace(b"Pier", b"Pi\xe8r")), TRIPS)
     with pytest.raises(DataError, match="names of the columns are not UTF-8; give the encoding"):
         open_source(write(tmp_path / "head.csv", TEXT.encode().replace(b"fare", b"f\xe8re")), TRIPS)
     late = TEXT.encode().replace(b"Pier", b"Pier" * 20_000 + b"\xe8")
-    with pytest.raises(DataError, match=r"late\.csv, row 0, column 'to': found .*expected UTF-8 text"):
+    with pytest.raises(DataError, match=r"late\.csv, line 2, row 0, column 'to': found .*expected UTF-8 text"):
         read(write(tmp_path / "late.csv", late), TRIPS)
 
 
