@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from counted import Shape, numbered, numbers_matter, transitions
-from hypothesis import assume, event, given
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from moving import quiet
 from naive import Event
@@ -124,7 +124,8 @@ def in_pieces(query: ast.Query, events: list[Event], cuts: list[int]) -> pa.Tabl
     return added_transitions(tables[::-1])
 
 
-@given(st.one_of(query_cases("windows"), query_cases("policies")), st.lists(st.integers(0, 9), max_size=3))
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(query_cases("windows", "policies"), st.lists(st.integers(0, 9), max_size=3))
 def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:
     assume(not isinstance(case.query.window, ast.Unbounded) and not numbers_matter(case.query))
     try:
