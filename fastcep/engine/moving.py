@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from xxhash import xxh3_128_hexdigest
 
@@ -51,6 +51,10 @@ class Moving(Stream):
     def _owns(self) -> frozenset[int]:
         owned = self._queries.owned
         return _ALL if owned is None else owned
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: `TypeError`."""
+        raise TypeError("an engine cannot be pickled or copied; take snapshot() and make another by Engine.restore()")
 
     def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
         """Give the engine's state; the engine goes on as if nothing had been.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
+import pickle
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -165,6 +167,12 @@ def two() -> fc.Engine:
     engine = fc.Engine([query(), query(name="p")])
     engine.process(part(stream(), 0, 60))
     return engine
+
+
+@pytest.mark.parametrize("call", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_an_engine_is_neither_pickled_nor_copied(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"take snapshot\(\) and make another by Engine\.restore\(\)"):
+        call(fc.Engine(fc.parse(PAIR, SCHEMA)))
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *OF_OTHERS, *ELSEWHERE])
