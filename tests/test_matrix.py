@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import event, given, settings
@@ -32,10 +31,14 @@ def test_bytecode(case: Case) -> None:
     event(f"matches: {'none' if not outcome.matches else '1 to 9' if outcome.matches < 10 else '10 or more'}")
 
 
-@independent(EXAMPLES // 10)
-@given(cases())
-def test_kernels(kernels: Path, case: Case) -> None:
-    check(case, Tally(), kernels=True)
+@pytest.mark.usefixtures("kernels")
+def test_kernels() -> None:
+    @independent(EXAMPLES // 10)
+    @given(cases())
+    def agree(case: Case) -> None:
+        check(case, Tally(), kernels=True)
+
+    agree()
 
 
 # ------------------------------------------------------- what the matrix must know

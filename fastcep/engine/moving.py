@@ -21,7 +21,7 @@ from fastcep.engine.state.snapshot import Here, extracted, layout, merged, put, 
 from fastcep.engine.stream import Stream
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
-from fastcep.plan.plan import KeyPlan
+from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.query import Document, ast, document_text, parse_document
 from fastcep.stored import Misfit
 
@@ -255,6 +255,7 @@ class Moving(Stream):
             stores = [plan.store for plan in plans]
             control = self._queries.control
             classes = [[] for _ in plans] if control is None else control.classes()
+            classes = [own if _has_classes(plan) else None for own, plan in zip(classes, plans, strict=True)]
             self._told = running, {
                 "text": text, "options": self._options, "stores": stores, "identity": identity, "classes": classes,
             }  # fmt: skip
@@ -294,11 +295,16 @@ class Moving(Stream):
                 raise SnapshotError(f"the snapshot is of an engine with {name}={found!r}, expected {own!r} as here")
         if header["text"] != about["text"]:
             _check_queries(header["text"], [item.query for item in self._queries])
-        if header.get("classes", [[] for _ in about["classes"]]) != about["classes"]:
-            raise SnapshotError(
-                "the snapshot is of an engine whose shedder tells partial matches apart in another way: give both "
-                "shedder=… and detector=… as they were"
-            )
+        here, there = about["classes"], header.get("classes", about["classes"])
+        alike = [own or [] for own in here] == [own or [] for own in there]
+        for what, same in (
+            ("whose shedder tells partial matches apart in another way", alike),
+            ("with a shedder and this one has none, or the reverse", here == there),
+        ):
+            if not same:
+                raise SnapshotError(
+                    f"the snapshot is of an engine {what}: give both shedder=… and detector=… as they were"
+                )
         stores = header.get("stores", ["rows"] * len(about["stores"]))
         for item, own, found in zip(self._queries, about["stores"], stores, strict=True):
             if own != found:
@@ -353,6 +359,11 @@ def _read(snapshot: bytes | bytearray | memoryview) -> tuple[dict[str, Any], Any
     with _understood():
         check_header(header)
     return header, tables
+
+
+def _has_classes(plan: Plan) -> bool:
+    """Whether partial matches note their class, if only to say which of several indexes counts them."""
+    return any(state.features or (plan.sheds and len(state.indexes) > 1) for state in plan.states)
 
 
 @contextmanager

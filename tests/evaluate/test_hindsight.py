@@ -9,7 +9,7 @@ import harness
 import numpy as np
 import pytest
 import strategies
-from hypothesis import assume, event, given
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from moving import quiet
 from shed_runs import query
@@ -109,6 +109,7 @@ def observed(case: Case, index: str) -> tuple[Observation, int]:
     return found.records[0], len(found.costs)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.randoms())
 def test_costs_are_those_of_the_definition(case: Case, index: str, random: Random) -> None:
     record, events = observed(case, index)
@@ -122,6 +123,7 @@ def test_costs_are_those_of_the_definition(case: Case, index: str, random: Rando
         assert (own.costs(mask) / 1000).tolist() == ByHand(record, events, kept).costs()
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_the_least_worth_falls_first(case: Case, index: str) -> None:
     """Each step loses the matches of an item whose ratio no other one is below; totals are those of what is left."""

@@ -31,6 +31,8 @@ _NODE = (1 << 57) - 1
 _NEVER = (1 << 63) - 1
 _EVENTS, _UNBOUNDED, _EXPLICIT = 1, 2, 3  # kinds of window
 _FIRST = -1  # the source of edges that begin matches
+_CLASSES = 0xFF  # of the word with the class of a partial match, which
+_HOME = 1 << 8  # says beside it that the row is the one of those in several indexes that is counted
 
 #: What of a matcher is no table, see `Matcher.numbers`.
 NUMBERS: Mapping[str, Check] = {
@@ -233,7 +235,7 @@ class _Checker:
                     self._expect(births | ~next_to, table, "a birth that is not behind the one before", "one")
                 if own.classed >= 0:
                     name = f"table {self._stand.name + table!r}, class"
-                    check_within(name, rows[own.classed] & 0xFF, 0, self._stand.classes - 1)
+                    check_within(name, rows[own.classed] & _CLASSES, 0, self._stand.classes - 1)
                 order = rows[0] if plan.indexes[number].state in begins else None
             elif words.counts and number == words.stores - 1:
                 self._expect(heads[1] == 1, f"index {number}", "more than one row", "the number of matches alone")
@@ -292,13 +294,17 @@ class _Checker:
         """Each start says how many partial matches it has."""
         if self._plan.kept:
             return  # they are counted anew
-        words, state = self._words, self._state
+        words, state, plan = self._words, self._state, self._plan
         starts = state["starts"]
+        states = [item.state for item in plan.indexes]
+        shared = {number for number in states if states.count(number) > 1}
         counted = np.bincount(state["waiting"][START], minlength=starts.shape[1])
         born = [np.empty((2, 0), np.int64)]
         for number, own in enumerate(words.fixed):
             rows = state[f"rows {number}"]
-            if own.birth >= 0:
+            if own.classed >= 0 and plan.indexes[number].state in shared:  # one that fell may stand in the others yet
+                counted += np.bincount(rows[0, rows[own.classed] & _HOME != 0], minlength=starts.shape[1])
+            elif own.birth >= 0:
                 born.append(rows[[0, own.birth]])
             else:
                 counted += np.bincount(rows[0], minlength=starts.shape[1])

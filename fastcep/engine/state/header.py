@@ -75,7 +75,7 @@ _HEADER = record(
     },
     {
         "stores": listed(one_of("rows", "factorised")),
-        "classes": listed(listed(anything)),
+        "classes": listed(or_null(listed(anything))),
         "foreign_events": COUNT,
         "order": _ORDER,
         "control": or_null(by_name(anything)),  # overload control looks into it

@@ -115,6 +115,22 @@ def test_batches_and_snapshots(case: Case, bound: int, cut: int) -> None:
         assert own[name] == theirs[name], name
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_partial_match_that_fell_in_one_of_its_indexes(classes: bool) -> None:
+    """It falls where an event looks for it; the snapshot has it in the other index yet."""
+    schema = fc.Schema({"A": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
+    query = fc.parse("PATTERN SEQ(A a, A+ b[], A c) WHERE a.k = c.k WITHIN 5ns", schema)
+    live = engine(query, Cutting(3, classes=classes), 3, 0.5)
+    for ks in [1, 0], [0, 1]:
+        live.process({"type": ["A", "A"], "ts": [0, 0], "k": ks})
+    moved = fc.Engine.restore(live.snapshot(), shedder=Cutting(3, classes=classes), detector=OfPercentile(0.5))
+    moved.process({"type": ["A", "A"], "ts": [0, 0], "k": [0, 1]})
+    fc.Engine.restore(moved.snapshot(), shedder=Cutting(3, classes=classes), detector=OfPercentile(0.5))
+    what = "whose shedder tells partial matches apart" if classes else "with a shedder and this one has none"
+    with pytest.raises(fc.SnapshotError, match=what):
+        fc.Engine.restore(moved.snapshot())
+
+
 @pytest.mark.parametrize("text", [SEQUENCE, KLEENE])
 def test_what_is_cut_off(text: str) -> None:
     """A bound that costs half of the matches: as many are told to be lost, an episode says why, and costs hold."""
