@@ -5,6 +5,7 @@ Every message says what was found, what was expected and how to mend it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,28 @@ __all__ = [
 ]
 
 
+#: How much of a long text, such as a name, a value or an expression, a message shows.
+_SHOWN = 80
+#: Length of a line of a query from which on a message shows a part of it only.
+_LONGEST_LINE = 1000
+_LONG = re.compile(r"""(?<!\w)'[^'\n]{500,}'(?!\w)|(?<!\w)"[^"\n]{500,}"(?!\w)|\S{500,}""")
+
+
+def shortened(text: str) -> str:
+    """Cut a text for a message: its first characters, an ellipsis and the length of all of it."""
+    return text if len(text) <= _SHOWN + 40 else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+
+
+def _readable(message: str) -> str:
+    """Cut the long words and quoted texts of a message, such as names and values, which would bury what it says."""
+    return _LONG.sub(lambda word: shortened(word[0]), message)
+
+
 class FastcepError(Exception):
     """Base class of every error that fastcep raises on purpose."""
+
+    def __str__(self) -> str:
+        return _readable(super().__str__())
 
 
 class SchemaError(FastcepError):
@@ -58,7 +79,7 @@ class OrderError(DataError):
         self.mend = mend
 
     def __str__(self) -> str:
-        return f"{self.what}; {self.mend}"
+        return _readable(f"{self.what}; {self.mend}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +124,7 @@ class MemoryLimitError(FastcepError):
         self.over = over
 
     def __str__(self) -> str:
-        return f"{self.what}. {self.mend}"
+        return _readable(f"{self.what}. {self.mend}")
 
 
 class QueryError(FastcepError):
@@ -124,7 +145,7 @@ class QueryError(FastcepError):
 
     def __str__(self) -> str:
         told = "; ".join(f"{name!r}: {type(error).__name__}: {error}" for name, error in self.failed.items())
-        return (
+        return _readable(
             f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
             ".matches; the engine can go on. Query and message are worth a report"
         )
@@ -152,7 +173,7 @@ class QueueFullError(FastcepError):
         self.taken = taken
 
     def __str__(self) -> str:
-        return f"{self.what}; {self.mend}"
+        return _readable(f"{self.what}; {self.mend}")
 
 
 class SnapshotError(FastcepError):
@@ -185,7 +206,7 @@ class ParseError(FastcepError):
         length: int = 1,
         filename: str | None = None,
     ) -> None:
-        self.message = message
+        self.message = _readable(message)
         self.source = source
         self.line = line
         self.column = column
@@ -199,6 +220,11 @@ class ParseError(FastcepError):
         place = f"{self.filename or 'query'}:{self.line}:{self.column}"
         lines = self.source.splitlines() or [""]
         text = lines[self.line - 1] if self.line <= len(lines) else ""
-        width = min(self.length, max(1, len(text) - self.column + 1))
-        marker = " " * (self.column - 1) + "^" * width
-        return f"{place}: {self.message}\n  {text}\n  {marker}"
+        first, last = 0, len(text)
+        if len(text) > _LONGEST_LINE:  # show what is around the fault
+            first = max(0, self.column - 1 - _SHOWN // 2)
+            last = first + _SHOWN
+        width = min(self.length, max(1, min(len(text), last) - self.column + 1))
+        before, behind = "…" * (first > 0), "…" * (last < len(text))
+        marker = " " * (len(before) + self.column - 1 - first) + "^" * width
+        return f"{place}: {self.message}\n  {before}{text[first:last]}{behind}\n  {marker}"

@@ -47,7 +47,10 @@ STRINGS_AND_BOOLS = [
 RANGES = [
     "a.i IN {1, 2, -3}", "a.i NOT IN {0, 7}", "a.i + b.i IN {0, 1}", "a.x IN {1.5, 0.0}", "a.x BETWEEN b.x AND 3.0",
     "a.i BETWEEN -2 AND b.j", "NOT (a.i BETWEEN 0 AND 2)", "a.i * 2 BETWEEN b.i AND b.i + 3", "b.y BETWEEN a.x AND a.y",
-    "a.i BETWEEN a.x AND b.x",
+    "a.i BETWEEN a.x AND b.x", "a.i IN {1, 2, 4, 6, 8, 10, 12, 14, 16}",
+    "NOT (a.x + b.x IN {0, 2, 4, 6, 8, 9, 1.5, 2.5, 3.0})",
+    "a.x NOT IN {-0.0, 1.5, 4, 5, 6, 7, 8, 9, 10.0}", "a.i IN {1, 2.0, 3, 4.5, 5, 6, 7, 8, 9, NULL}",
+    "b.s IN {'u', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8'}",
 ]  # fmt: skip
 LOGIC = [
     "a.i < b.i OR a.x < b.x", "NOT (a.i < b.i) OR a.j = 3", "a.i = b.i OR a.i + 1 = b.i OR a.i - 1 = b.i",

@@ -17,6 +17,7 @@ from pattern_strategies import PERIODIC, Draw, most_events, nested_patterns, pai
 from stream_strategies import DTYPES, SMALL, rarely, schemas, streams
 
 from fastcep.events import Schema
+from fastcep.plan.translate import FEW_VALUES
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, leaves_of
 
@@ -269,8 +270,11 @@ class Expressions:
         return ast.Binary(comparison, value, self.constant())
 
     def literals(self, *values: Value) -> tuple[ast.Literal, ...]:
-        """One to three of the values."""
+        """One to three of the values, and seldom others, so that they are a hash set."""
         chosen = self.draw(st.lists(st.sampled_from(values), min_size=1, max_size=3, unique_by=repr))
+        if self.pick(*[False] * 4, True) and not isinstance(values[0], bool):
+            texts = isinstance(values[0], str)
+            chosen += [f"other {number}" if texts else 100 + number for number in range(FEW_VALUES)]
         return tuple(map(ast.Literal, chosen))
 
     def shared(self) -> list[str]:

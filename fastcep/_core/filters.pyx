@@ -299,4 +299,6 @@ def _word(constant, intern):
     """What tells a constant from others: of a text or a function its word, for numbers 1, 1.0 and -0.0 differ."""
     if constant is None or isinstance(constant, (int, float)):
         return type(constant).__name__, repr(constant)
+    if hasattr(constant, "values"):
+        return "set", repr(constant)
     return "word", intern(constant)

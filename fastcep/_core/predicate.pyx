@@ -12,7 +12,7 @@ Invariants: ``n <= CHUNK``; inputs of kind ``row`` share one ``bits``; a registe
 pointer of NULL means that the register holds no null.
 """
 from libc.math cimport copysign, exp, fabs, floor, fmod, isnan, log, pow, sqrt
-from libc.stdint cimport INT64_MIN
+from libc.stdint cimport INT64_MIN, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -33,7 +33,7 @@ cdef enum:
     DIV_F, POW_F, SQRT, EXP, LOG, FLOOR
     EQ_I, NE_I, LT_I, LE_I, EQ_F, NE_F, LT_F, LE_F
     AGG_KNOWN, AGG_SUM_I, AGG_SUM_F, AGG_MIN_I, AGG_MIN_F, AGG_MAX_I, AGG_MAX_F
-    AGG_MEAN, AGG_M2, STDDEV, CALL
+    AGG_MEAN, AGG_M2, STDDEV, CALL, IN_I, IN_F
     N_OPCODES
 
 #: The operations in the order of this file's enum; the compiler of ``fastcep.plan`` numbers them by it.
@@ -45,7 +45,7 @@ OPCODES = (
     "div_f", "pow_f", "sqrt", "exp", "log", "floor",
     "eq_i", "ne_i", "lt_i", "le_i", "eq_f", "ne_f", "lt_f", "le_f",
     "agg_known", "agg_sum_i", "agg_sum_f", "agg_min_i", "agg_min_f", "agg_max_i", "agg_max_f",
-    "agg_mean", "agg_m2", "stddev", "call",
+    "agg_mean", "agg_m2", "stddev", "call", "in_i", "in_f",
 )
 assert len(OPCODES) == N_OPCODES
 
@@ -79,13 +79,75 @@ cdef void machine_free(Machine* vm) noexcept:
         free(vm)
 
 
-cdef int code_new(Code* out, object program, object intern) except -1:
-    """Copy a ``Program`` into C arrays; ``intern`` gives the word of a constant that is no number (see ``Program``)."""
+cdef bint _is_set(object constant):
+    return hasattr(constant, "values")
+
+
+cdef Py_ssize_t _slots(Py_ssize_t count):
+    """Size of the hash table of so many values: a power of two, at most half full."""
+    cdef Py_ssize_t size = 16
+    while size < 2 * count:
+        size *= 2
+    return size
+
+
+cdef Py_ssize_t _fill(int64_t* table, tuple values, object intern) except -1:
+    """Make the hash table of a value set: shift, mask, the word that marks an empty slot, slots; returns its length."""
+    cdef Py_ssize_t size = _slots(len(values)), i
+    cdef int64_t word, shift = 64
+    cdef uint64_t at
     cdef double real
-    cdef Py_ssize_t i
+    words = set()
+    for value in values:
+        if isinstance(value, float):
+            real = value
+            words.add((<int64_t*>&real)[0])
+        else:
+            words.add(value if isinstance(value, int) else intern(value))
+    i = size
+    while i > 1:
+        i //= 2
+        shift -= 1
+    word = INT64_MIN
+    while word in words:
+        word += 1
+    table[0], table[1], table[2] = shift, size - 1, word
+    for i in range(size):
+        table[3 + i] = word
+    for value in words:
+        word = value
+        at = _slot(table, word)
+        while table[3 + at] != table[2]:
+            at = (at + 1) & <uint64_t>table[1]
+        table[3 + at] = word
+    return 3 + size
+
+
+cdef inline uint64_t _slot(const int64_t* table, int64_t word) noexcept nogil:
+    return (<uint64_t>word * <uint64_t>0x9E3779B97F4A7C15) >> table[0]
+
+
+cdef inline bint _holds(const int64_t* table, int64_t word) noexcept nogil:
+    """Whether the hash table of a value set holds a word."""
+    cdef uint64_t at = _slot(table, word)
+    while table[3 + at] != table[2]:
+        if table[3 + at] == word:
+            return True
+        at = (at + 1) & <uint64_t>table[1]
+    return False
+
+
+cdef int code_new(Code* out, object program, object intern) except -1:
+    """Copy a ``Program`` into C arrays; ``intern`` gives the word of a constant that is no number (see ``Program``).
+
+    The hash tables of value sets stand behind the constants; the constant of a set is where its table begins.
+    """
+    cdef double real
+    cdef Py_ssize_t i, end = len(program.constants)
+    cdef Py_ssize_t words = end + sum([3 + _slots(len(value.values)) for value in program.constants if _is_set(value)])
     kinds = {"row": 0, "event": 1, "out": 2, "elem": 3}
     out.code = <int32_t*>calloc(max(1, len(program.code)), sizeof(int32_t))
-    out.constants = <int64_t*>calloc(max(1, len(program.constants)), sizeof(int64_t))
+    out.constants = <int64_t*>calloc(max(1, words), sizeof(int64_t))
     out.constant_nulls = <uint8_t*>calloc(max(1, len(program.constants)), 1)
     out.n_inputs = len(program.inputs)
     out.input_kind = <int32_t*>calloc(max(1, len(program.inputs)), sizeof(int32_t))
@@ -100,6 +162,9 @@ cdef int code_new(Code* out, object program, object intern) except -1:
             out.constants[i] = (<int64_t*>&real)[0]
         elif isinstance(value, int):
             out.constants[i] = value
+        elif _is_set(value):
+            out.constants[i] = end
+            end += _fill(out.constants + end, value.values, intern)
         else:
             out.constants[i] = intern(value)
     for i, (kind, number) in enumerate(program.inputs):
@@ -291,6 +356,25 @@ cdef int _interpret(Machine* vm, const Code* program, const Input* inputs, const
                     kept += keep[i]
             if kept == 0:
                 return 0
+            ip += 6
+            continue
+        if op == IN_I or op == IN_F:
+            b = program.constants + program.constants[ip[3]]
+            d = vm.values + dst * CHUNK
+            nd = vm.nulls + dst * CHUNK
+            for i in range(n if sa else 1):
+                x = a[i]
+                if op == IN_F:  # both zeros are equal, and NaN is in no set
+                    fx = (<const double*>a)[i] + 0.0
+                    x = (<int64_t*>&fx)[0]
+                d[i] = _holds(b, x)
+            if na != NULL and na != vm.ones:
+                for i in range(n):
+                    nd[i] = na[i]
+                na = nd
+            vm.data[dst] = d
+            vm.step[dst] = sa
+            vm.null[dst] = na
             ip += 6
             continue
         b = vm.data[ip[3]]
@@ -647,6 +731,10 @@ cdef double _mod_f(double x, double y) noexcept nogil:
     return _mod(x, y)
 
 
+cdef int64_t _member(const int64_t* constants, int64_t number, int64_t word) noexcept nogil:
+    return _holds(constants + constants[number], word)
+
+
 #: Functions that generated kernels call by these names, so that both tiers use the same code and the same libm.
 SYMBOLS = {
     "fastcep_exp": <size_t><void*>_exp,
@@ -654,4 +742,5 @@ SYMBOLS = {
     "fastcep_pow": <size_t><void*>_pow,
     "fastcep_floordiv": <size_t><void*>_floordiv_f,
     "fastcep_mod": <size_t><void*>_mod_f,
+    "fastcep_member": <size_t><void*>_member,
 }

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, either, whole
+from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, either, member, whole
 from fastcep.plan.bytecode import CODE, WIDTH, Program
 
 #: How a program is called. ``predicate``: over rows of a bucket or elements, events broadcast; ``outputs``: the same
@@ -26,6 +26,8 @@ Role = Literal["predicate", "outputs", "column", "whole"]
 
 _NAMES = {number: name for name, number in CODE.items()}
 _MACHINE = ("end", "load", "const", "store", "filter")
+#: A longer program would keep the compiler busy for minutes, and gains little.
+MOST_OPERATIONS = 300
 PARAMETERS = "inputs, constants, zeros, rows, n, keep, outputs, output_nulls, offset, counter"
 
 
@@ -58,6 +60,8 @@ def generate(program: Program, role: Role) -> str:
         If an operation has no generated form; the program then stays with the interpreter.
     """
     names = [name for name, _, _ in _instructions(program)]
+    if len(names) > MOST_OPERATIONS:
+        raise NotImplementedError(f"a condition of {len(names):,} operations, more than {MOST_OPERATIONS}")
     if "filter" in names and "store" in names:
         raise NotImplementedError("a program with filters and stores")
     inputs = _Inputs.of(program, role)
@@ -168,6 +172,8 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
             kind = "f" if value.kind == "f" else "i"
             loop.lines.append(loop.pad + f"put_{kind}(o{destination}, i, {loop.of(value, kind)})")
             loop.lines.append(loop.pad + f"put_b(z{destination}, i, {value.null})")
+        elif name in ("in_i", "in_f"):
+            registers[destination] = member(loop, registers[operands[0]], operands[1], name[-1])
         else:
             operation = OPERATIONS.get(name)
             if operation is None:

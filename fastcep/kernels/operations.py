@@ -287,6 +287,12 @@ def _compare(sign: str, kind: str) -> Callable[[Loop, Value, Value], Value]:
     return operation
 
 
+def member(e: Loop, a: Value, number: int, kind: str) -> Value:
+    """Whether a value is in the set that is constant ``number``."""
+    word = e.i(a) if kind == "i" else f"bits_i(add_f({e.f(a)}, 0.0))"
+    return e.result("b", f"(fastcep_member(constants, {number}, {word}) != 0)", a.null)
+
+
 # ----------------------------------------------------------------------- running aggregates: (old, known so far, value)
 
 
@@ -375,4 +381,4 @@ OPERATIONS: dict[str, Callable[..., Value]] = {function.__name__.rstrip("_"): fu
 }  # fmt: skip
 
 #: Operations before which a row that is already rejected leaves the loop's body.
-EXPENSIVE = frozenset({"floordiv_i", "mod_i", "floordiv_f", "mod_f", "pow_f", "exp", "log"})
+EXPENSIVE = frozenset({"floordiv_i", "mod_i", "floordiv_f", "mod_f", "pow_f", "exp", "log", "in_i", "in_f"})

@@ -230,4 +230,5 @@ WORDS: dict[str, Any] = {
     "neg_f": _instruction("neg_f", "fneg", FLOAT, 1),
     **{name: _library(name, function) for name, function in _EXACT.items()},
     **{name: types.ExternalFunction(name, FLOAT(*[FLOAT] * operands)) for name, operands in _CALLED.items()},
+    "fastcep_member": types.ExternalFunction("fastcep_member", INT(POINTER, INT, INT)),
 }  # fmt: skip

@@ -32,8 +32,9 @@ class Program:
     code
         Flat int32 instructions, ``WIDTH`` each, the last one ``end``.
     constants
-        Values of ``const`` and ``call``: numbers, None, strings and the `Signature` of users' functions. The engine
-        gives the last two their words: a string's code, a function's address.
+        Values of ``const`` and ``call``: numbers, None, strings and the `Signature` of users' functions; of ``in_i``
+        and ``in_f`` the `ValueSet`. The engine gives strings and functions their words: a string's code, a function's
+        address.
     inputs
         Per input ``(kind, number)``; kinds: ``row`` register of the source row, ``event`` column,
         ``out`` staged output, ``elem`` element column.
@@ -60,7 +61,7 @@ class Compiler:
         self._resolve = resolve
         self._code: list[int] = []
         self._constants: list[Any] = []
-        self._inputs: list[tuple[str, int]] = []
+        self._inputs: dict[tuple[str, int], int] = {}
         self._used = 0
 
     def filter(self, expr: Op) -> None:
@@ -80,23 +81,33 @@ class Compiler:
         if register >= MAX_REGISTERS:
             raise ValidationError(f"a condition is nested deeper than {MAX_REGISTERS} levels; split it into several")
         self._used = max(self._used, register + 1)
-        source = self._resolve(expr)
+        # The first operands, which may be nested in each other thousands deep, have the same register.
+        chain: list[Op] = []
+        while (source := self._resolve(expr)) is None and expr.args and expr.name != "call":
+            chain.append(expr)
+            expr = expr.args[0]
+        self._operand(expr, source, register)
+        for node in reversed(chain):
+            others = [self._value(arg, register + number) for number, arg in enumerate(node.args[1:], 1)]
+            if node.name in ("in_i", "in_f"):
+                self._constants.append(node.data[0])
+                others = [len(self._constants) - 1]
+            self._emit(node.name, register, register, *others)
+        return register
+
+    def _operand(self, expr: Op, source: tuple[str, int] | None, register: int) -> None:
+        """Put an input, a constant or what a function returns into a register."""
         if source is not None:
-            if source not in self._inputs:
-                self._inputs.append(source)
-            self._emit("load", register, self._inputs.index(source))
+            number = self._inputs.setdefault(source, len(self._inputs))
+            self._emit("load", register, number)
         elif expr.name == "const":
             self._constants.append(expr.data[0])
             self._emit("const", register, len(self._constants) - 1)
-        elif expr.name == "call":  # the arguments are the registers from this one on
+        else:  # a call: the arguments are the registers from this one on
             for number, arg in enumerate(expr.args):
                 self._value(arg, register + number)
             self._constants.append(expr.data[0])
             self._emit("call", register, len(self._constants) - 1, len(expr.args))
-        else:
-            operands = [self._value(arg, register + number) for number, arg in enumerate(expr.args)]
-            self._emit(expr.name, register, *operands)
-        return register
 
     def _emit(self, name: str, destination: int, *operands: int) -> None:
         padded = (*operands, 0, 0, 0, 0)[: WIDTH - 2]

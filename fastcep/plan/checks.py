@@ -211,6 +211,8 @@ def _event(node: Op) -> Op:
 
 def _row_parts(expr: Op) -> list[Op]:
     """Maximal parts of a condition that depend on the partial match only."""
-    if only(expr, "q"):
-        return [expr]
-    return [part for arg in expr.args for part in _row_parts(arg)]
+    first, chain = expr.spine(lambda node: only(node, "q") or not node.args)
+    parts = [first] if only(first, "q") else []
+    for node in chain:
+        parts += [part for arg in node.args[1:] for part in _row_parts(arg)]
+    return parts

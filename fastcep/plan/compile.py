@@ -284,11 +284,21 @@ class _Planner:
 
     def _carried(self, expr: Op, state: int) -> list[Op]:
         """Maximal parts of ``expr`` that depend on the row only and that no event behind the state changes."""
-        if not expr.args:
-            return [expr] if expr.name == "q" else []
-        if only(expr, "q") and not any(leaf.data[1] in self.places.states[state].open for leaf in leaves(expr)):
-            return [expr]
-        return [part for arg in expr.args for part in self._carried(arg, state)]
+        return self._split(expr, self.places.states[state].open)[0]
+
+    def _split(self, expr: Op, open_: frozenset[int]) -> tuple[list[Op], bool]:
+        """What `_carried` gives, and whether nothing of ``expr`` but constants is left out or changed."""
+        first, chain = expr.spine()
+        parts = [first] if first.name == "q" else []
+        whole = first.name == "const" or (first.name == "q" and first.data[1] not in open_)
+        for node in chain:
+            for arg in node.args[1:]:
+                more, same = self._split(arg, open_)
+                parts += more
+                whole = whole and same
+            if whole and node.sources:
+                parts = [node]
+        return parts, whole
 
     # ----------------------------------------------------------------- parts
 

@@ -306,10 +306,9 @@ class _Factoriser:
 
     def _input(self, node: Op, member: int) -> tuple[str, int] | None:
         """What of a test is there already: parts that read one event."""
-        own = {(leaf.name, leaf.data[0]) for leaf in leaves(node)}
-        if len(own) != 1:
+        if len(node.sources) != 1:
             return None
-        name, number = own.pop()
+        ((name, number),) = node.sources
         if number == self.last:
             return "event", self.columns.number(node)
         register = self._register(number, node)
@@ -396,7 +395,7 @@ def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None
         if part.name == "const":
             if part.data[0] is None:
                 return None
-        elif len({(leaf.name, leaf.data[0]) for leaf in leaves(part)}) != 1:
+        elif len(part.sources) != 1:
             return None
     own = [term for term in terms if any(leaf.name == "event" and leaf.data[0] == member for leaf in leaves(term[1]))]
     if len(own) != 1:
@@ -408,11 +407,13 @@ def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None
 
 def _terms(expr: Op, sign: int) -> tuple[list[_Signed], int]:
     """The operands of a sum, and by how many operations they are joined."""
-    if expr.name in ("add_i", "sub_i"):
-        left, some = _terms(expr.args[0], sign)
-        right, more = _terms(expr.args[1], sign if expr.name == "add_i" else -sign)
-        return left + right, some + more + 1
     if expr.name == "neg_i":
         terms, operations = _terms(expr.args[0], -sign)
         return terms, operations + 1
-    return [(sign, expr)], 0
+    first, chain = expr.spine(lambda node: node.name not in ("add_i", "sub_i"))
+    terms, operations = _terms(first, sign) if chain else ([(sign, expr)], 0)
+    for node in chain:
+        more, inside = _terms(node.args[1], sign if node.name == "add_i" else -sign)
+        terms += more
+        operations += inside + 1
+    return terms, operations

@@ -17,8 +17,9 @@ Physical types (``dtype``): ``i`` int64, ``f`` float64, ``b`` bool and ``s`` str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "null": "i"}
@@ -30,24 +31,98 @@ POSITION, PREVIOUS = -5, -6
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One node: operation ``name``, physical ``dtype``, operands ``args`` and constant ``data``."""
+    """One node: operation ``name``, physical ``dtype``, operands ``args`` and constant ``data``.
+
+    ``sources`` are its leaves that are no constants, each by its name and the first item of its data.
+    """
 
     name: str
     dtype: str
     args: tuple[Op, ...] = ()
     data: tuple[Any, ...] = ()
+    _hash: int = field(init=False, repr=False)
+    sources: frozenset[tuple[Any, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Kept, because to find them goes through the whole tree.
+        args, data = self.args, self.data
+        sources: frozenset[tuple[Any, ...]] = frozenset()
+        if args:
+            sources = args[0].sources.union(*[arg.sources for arg in args[1:]]) if len(args) > 1 else args[0].sources
+        elif self.name != "const":
+            sources = frozenset(((self.name, *data[:1]),))
+        object.__setattr__(self, "_hash", hash((self.name, self.dtype, args, tuple(map(repr, data)) if data else ())))
+        object.__setattr__(self, "sources", sources)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.dtype, self.args, tuple(map(repr, self.data))))
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Op)
-            and self.name == other.name
-            and self.dtype == other.dtype
-            and self.args == other.args
-            and tuple(map(repr, self.data)) == tuple(map(repr, other.data))
-        )
+        if not isinstance(other, Op):
+            return False
+        one, two = self, other
+        while one is not two:
+            if (one._hash, one.name, one.dtype, one.args[1:]) != (two._hash, two.name, two.dtype, two.args[1:]):
+                return False
+            if len(one.args) != len(two.args) or tuple(map(repr, one.data)) != tuple(map(repr, two.data)):
+                return False
+            if not one.args:
+                return True
+            one, two = one.args[0], two.args[0]
+        return True
+
+    def spine(self, stop: Callable[[Op], bool] = lambda node: not node.args) -> tuple[Op, list[Op]]:
+        """Return the first of the first operands for which ``stop`` holds, and those around it from the inside out.
+
+        A chain such as ``a OR b OR c`` nests in its first operands, thousands deep: what goes through trees takes
+        these in a loop, and recurses into the others only.
+        """
+        chain: list[Op] = []
+        node = self
+        while not stop(node):
+            chain.append(node)
+            node = node.args[0]
+        return node, chain[::-1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        first, chain = self.spine()
+        return _chained, (first.name, first.dtype, first.data, [(n.name, n.dtype, n.args[1:], n.data) for n in chain])
+
+
+def _chained(name: str, dtype: str, data: tuple[Any, ...], links: list[tuple[Any, ...]]) -> Op:
+    """Put a tree together again, for `pickle` and `copy`."""
+    node = Op(name, dtype, (), data)
+    for name, dtype, others, data in links:
+        node = Op(name, dtype, (node, *others), data)
+    return node
+
+
+class ValueSet:
+    """The constants of an ``in_i`` or ``in_f``: pairwise different numbers, bools or strings of one dtype.
+
+    Parameters
+    ----------
+    values
+        The constants, none of them null or NaN.
+    """
+
+    __slots__ = ("_text", "values")
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.values = tuple(dict.fromkeys(values))
+        self._text = f"ValueSet({self.values!r})"  # by which an Op compares it, often
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ValueSet) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueSet, (self.values,)
 
 
 def const(value: Any, dtype: str) -> Op:
@@ -114,29 +189,31 @@ def compare(operator: str, left: Op, right: Op) -> Op:
 
 def leaves(node: Op) -> Iterator[Op]:
     """Yield the leaves of ``node`` that are not constants."""
-    if not node.args:
-        if node.name != "const":
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if not node.args and node.name != "const":
             yield node
-        return
-    for arg in node.args:
-        yield from leaves(arg)
+        waiting.extend(reversed(node.args))
 
 
 def only(node: Op, *names: str) -> bool:
     """Whether ``node`` has leaves and all of them are of the given kinds."""
-    found = {leaf.name for leaf in leaves(node)}
-    return bool(found) and found <= set(names)
+    return bool(node.sources) and all(source[0] in names for source in node.sources)
 
 
 def transform(node: Op, leaf: Callable[[Op], Op | None]) -> Op:
     """Replace every sub-tree for which ``leaf`` gives a replacement; fold what became constant."""
-    new = leaf(node)
-    if new is not None:
-        return new
-    if not node.args:
-        return node
-    args = tuple(transform(arg, leaf) for arg in node.args)
-    return fold(node if args == node.args else replace(node, args=args))
+    chain: list[Op] = []
+    while (new := leaf(node)) is None and node.args:
+        chain.append(node)
+        node = node.args[0]
+    result = node if new is None else new
+    for outer in reversed(chain):
+        args = (result, *(transform(arg, leaf) for arg in outer.args[1:]))
+        same = all(map(is_, args, outer.args))
+        result = fold(outer if same else Op(outer.name, outer.dtype, args, outer.data))
+    return result
 
 
 def fold(node: Op) -> Op:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from fastcep.plan.ir import DTYPES, Op, compare, const, promote, quantity, to_float
+from fastcep.plan.ir import DTYPES, Op, ValueSet, compare, const, promote, quantity, to_float
 from fastcep.query import ast
 from fastcep.query.patterns import groups_of, leaves_of
 from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
             ">": ("lt", True), ">=": ("le", True)}  # fmt: skip
+#: How many values of an IN are compared one by one; more are a hash set.
+FEW_VALUES = 8
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}
 
 
@@ -50,12 +52,7 @@ class Translator:
             case ast.Binary():
                 return self._binary(node)
             case ast.Membership(operand=operand, values=values, negated=negated):
-                item = self(operand)
-                result: Op | None = None
-                for entry in values:
-                    test = compare("eq", item, self(entry))
-                    result = test if result is None else Op("or", "b", (result, test))
-                assert result is not None, "the checker refuses an empty set"
+                result = self._membership(self(operand), values)
                 return Op("not", "b", (result,)) if negated else result
             case ast.Between(operand=operand, low=low, high=high):
                 item = self(operand)
@@ -105,7 +102,15 @@ class Translator:
         return Op("stddev", "f", (quantity("m2", "f", member, dtype, name), known))
 
     def _binary(self, node: ast.Binary) -> Op:
-        left, right = self(node.left), self(node.right)
+        first, chain = node.spine()
+        result = self(first)
+        for link in chain:
+            result = self._operation(link, result)
+        return result
+
+    def _operation(self, node: ast.Binary, left: Op) -> Op:
+        """An operation whose left operand is translated already."""
+        right = self(node.right)
         if node.operator in ("AND", "OR"):
             return Op(node.operator.lower(), "b", (left, right))
         if node.operator in _COMPARE:
@@ -115,6 +120,27 @@ class Translator:
             return Op("div_f" if node.operator == "/" else "pow_f", "f", (to_float(left), to_float(right)))
         left, right = promote(left, right)
         return Op(f"{_ARITHMETIC[node.operator]}_{left.dtype}", left.dtype, (left, right))
+
+    def _membership(self, item: Op, values: tuple[ast.Literal, ...]) -> Op:
+        """Whether ``item`` equals one of the values: comparisons if these are few, else look-ups in sets."""
+        tests: list[Op]
+        if len(values) <= FEW_VALUES:
+            tests = [compare("eq", item, self(entry)) for entry in values]
+        else:
+            # An int64 is compared with whole numbers as one, and with others as a float64.
+            given = [entry.value for entry in values if entry.value is not None]
+            real = [float(value) for value in given if item.dtype == "f" or isinstance(value, float)]
+            whole = [value for value in given if item.dtype != "f" and not isinstance(value, float)]
+            tests = [Op("in_i", "b", (item,), (ValueSet(whole),))] if whole else []
+            if real:
+                real = [value + 0.0 for value in real]  # one zero
+                tests.append(Op("in_f", "b", (to_float(item),), (ValueSet(real),)))
+            if len(given) < len(values):
+                tests.append(compare("eq", item, const(None, "i")))
+        result, *others = tests
+        for test in others:
+            result = Op("or", "b", (result, test))
+        return result
 
     def _call(self, function: str, args: list[Op]) -> Op:
         if function in ("sqrt", "exp", "log"):

@@ -15,6 +15,9 @@ _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "^",
     "eq": "=", "ne": "!=", "lt": "<", "le": "<=", "and": "AND", "or": "OR", "guard": "IMPLIES",
 }  # fmt: skip
+#: How long a text may be before the operations around it are left out, and how many values of a set it shows.
+LONGEST = 2000
+SHOWN_VALUES = 3
 _SUFFIXES = ("_i", "_f", "_s", "_b")
 _PLACES = {POSITION: "position", PREVIOUS: "previous"}
 
@@ -45,6 +48,16 @@ class _Words:
 
     def form(self, node: Op) -> tuple[str, bool]:
         """The text, and whether it is one pair of parentheses."""
+        node, chain = node.spine()
+        text, whole = self.leaf(node)
+        for done, outer in enumerate(chain):
+            if len(text) > LONGEST:
+                return f"{text} … {len(chain) - done:,} more operations", False
+            text, whole = self.around(outer, text, whole)
+        return text, whole
+
+    def leaf(self, node: Op) -> tuple[str, bool]:
+        """The text of what has no operands."""
         data = node.data
         if node.name == "const":
             return expression_text(ast.Literal(data[0])), False
@@ -64,10 +77,20 @@ class _Words:
             return f"latest({', '.join(map(self.variable, data[3]))})", False
         if node.name == "q":
             return self.quantity(*data)
+        assert node.name == "call", node.name
+        return f"{data[0].name}()", False
+
+    def around(self, node: Op, text: str, whole: bool) -> tuple[str, bool]:
+        """The text of an operation, given that of its first operand."""
+        data = node.data
         base = node.name[:-2] if node.name.endswith(_SUFFIXES) else node.name
         if base in ("i2f", "key"):
-            return self.form(node.args[0])
-        args = [self.form(arg)[0] for arg in node.args]
+            return text, whole
+        args = [text, *(self.form(arg)[0] for arg in node.args[1:])]
+        if base == "in":
+            values = [expression_text(ast.Literal(value)) for value in data[0].values[:SHOWN_VALUES]]
+            more = len(data[0].values) - len(values)
+            return f"({text} IN {{{', '.join(values)}{f', … {more:,} more' if more else ''}}})", True
         if base in _SYMBOLS and len(args) == 2:
             return f"({args[0]} {_SYMBOLS[base]} {args[1]})", True
         if base == "partition":

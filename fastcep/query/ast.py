@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from fastcep.events import Schema
@@ -120,11 +120,49 @@ class Unary(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
-    """``left operator right``; operator is one of ``+ - * / // % ^ = != < <= > >= AND OR``."""
+    """``left operator right``; operator is one of ``+ - * / // % ^ = != < <= > >= AND OR``.
+
+    A chain such as ``a OR b OR c`` nests in its left operands, thousands deep: what goes through trees takes such a
+    chain by `spine`, in a loop, and recurses into right operands only (see `nesting`).
+    """
 
     operator: str
     left: Expr
     right: Expr
+
+    def spine(self) -> tuple[Expr, list[Binary]]:
+        """Return the leftmost operand, which is no `Binary`, and the operations on it from the innermost to this."""
+        chain, node = [self], self.left
+        while isinstance(node, Binary):
+            chain.append(node)
+            node = node.left
+        return node, chain[::-1]
+
+    def _parts(self) -> tuple[Expr, tuple[tuple[str, Expr], ...]]:
+        first, chain = self.spine()
+        return first, tuple((node.operator, node.right) for node in chain)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Binary) and self._parts() == other._parts())
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def __repr__(self) -> str:
+        first, chain = self.spine()
+        text = "".join(f"Binary(operator={node.operator!r}, left=" for node in reversed(chain)) + repr(first)
+        return text + "".join(f", right={node.right!r})" for node in chain)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        first, chain = self.spine()
+        return _chained, (first, [(node.operator, node.right, node.span) for node in chain])
+
+
+def _chained(first: Expr, links: list[tuple[str, Expr, Span | None]]) -> Expr:
+    """Put a chain of operations together again, for `pickle` and `copy`."""
+    for operator, right, span in links:
+        first = Binary(operator, first, right, span=span)
+    return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +432,8 @@ class Query(Node):
 
 def children(node: Expr) -> Iterator[Expr]:
     """Yield the direct sub-expressions of ``node``, left to right."""
+    if isinstance(node, Literal):  # of which IN may have many
+        return
     for item in fields(node):
         value = getattr(node, item.name)
         if isinstance(value, Expr):
@@ -404,18 +444,39 @@ def children(node: Expr) -> Iterator[Expr]:
 
 def walk(node: Expr) -> Iterator[Expr]:
     """Yield ``node`` and everything below it, parents first, left to right."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(tuple(children(node))))
 
 
 def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
     """Split a condition at its top-level ANDs (parentheses do not matter); NOT and OR are left whole."""
-    if where is None:
-        return ()
-    if isinstance(where, Binary) and where.operator == "AND":
-        return conjuncts(where.left) + conjuncts(where.right)
-    return (where,)
+    parts, waiting = [], [] if where is None else [where]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Binary) and part.operator == "AND":
+            waiting += (part.right, part.left)
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+#: How many levels of expressions, and of patterns, may be inside of each other.
+MAX_NESTING = 100
+
+
+def nesting(node: Expr) -> int:
+    """How many levels of expressions are inside of each other; a chain of operations such as a sum is one level."""
+    deepest, waiting = 0, [(node, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        deepest = max(deepest, level)
+        for child in children(node):
+            chain = isinstance(node, Binary) and child is node.left and isinstance(child, Binary)
+            waiting.append((child, level if chain else level + 1))
+    return deepest
 
 
 def expressions(query: Query) -> Iterator[Expr]:

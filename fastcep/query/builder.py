@@ -18,7 +18,7 @@ from fastcep.query import ast
 from fastcep.query.check import check
 from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
 from fastcep.query.printer import expression_text, pattern_text
-from fastcep.query.source import Problem
+from fastcep.query.source import NESTED, Problem
 from fastcep.query.terms import Term, node_of
 from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
 from fastcep.query.windows import Edge
@@ -302,7 +302,7 @@ class Builder:
 
     def returns(self, *items: Term, **named: Term) -> Builder:
         """Add output columns; a keyword names its column, else the expression's text does."""
-        added = [ast.ReturnItem(node_of(item), expression_text(node_of(item))) for item in items]
+        added = [ast.ReturnItem(node_of(item), _column(node_of(item))) for item in items]
         added += [ast.ReturnItem(node_of(item), name) for name, item in named.items()]
         return replace(self, output=(*self.output, *added))
 
@@ -337,8 +337,6 @@ class Builder:
             return check(query)
         except Problem as problem:
             raise ValidationError(problem.message) from None
-        except RecursionError:
-            raise ValidationError("the query nests too deeply; simplify it, for example with isin") from None
 
     def _repr_html_(self) -> str | None:
         """Show the query in a notebook; None (as text) while it cannot be built."""
@@ -346,3 +344,10 @@ class Builder:
             return self.build()._repr_html_()
         except ValidationError:
             return None
+
+
+def _column(item: ast.Expr) -> str:
+    """Name of the output column of an expression."""
+    if ast.nesting(item) > ast.MAX_NESTING:
+        raise ValidationError(NESTED.format("expression"))
+    return expression_text(item)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fastcep.query import ast
-from fastcep.query.check_condition import check_condition, negated_mentions, refuse_lists
+from fastcep.query.check_condition import check_condition, negated_mentions, refuse_deep, refuse_lists
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
 from fastcep.query.check_policies import check_policies
 from fastcep.query.check_window import check_window
-from fastcep.query.patterns import leaves_of, positive_leaves
-from fastcep.query.printer import expression_text
-from fastcep.query.source import Problem, Spans, suggest
+from fastcep.query.patterns import leaves_of, nesting, positive_leaves
+from fastcep.query.printer import short_text
+from fastcep.query.source import NESTED, Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, Scope, type_of
 
 __all__ = ["check"]
@@ -38,6 +38,10 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     spans = spans or Spans()
     if not query.name:
         raise Problem("a query's name cannot be empty")
+    if nesting(query.pattern) > ast.MAX_NESTING:
+        raise Problem(NESTED.format("pattern"), query.pattern)
+    for expression in ast.expressions(query):
+        refuse_deep(expression)
     check_pattern(query, spans)
     scope = Scope.of(query)
     if query.where is not None:
@@ -105,7 +109,7 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
         type_of(expression, scope)
         for mention in negated_mentions(expression, scope):
             raise Problem(
-                f"RETURN has no {expression_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
+                f"RETURN has no {short_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
                 "leave it out",
                 mention,
             )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fastcep.query import ast
-from fastcep.query.printer import expression_text
-from fastcep.query.source import Problem
+from fastcep.query.printer import short_text
+from fastcep.query.source import NESTED, Problem
 from fastcep.query.types import Scope, type_of
 
-__all__ = ["check_condition", "negated_mentions", "refuse_lists"]
+__all__ = ["check_condition", "negated_mentions", "refuse_deep", "refuse_lists"]
 
 
 def check_condition(conjunct: ast.Expr, scope: Scope, clause: str = "WHERE") -> None:
@@ -16,8 +16,8 @@ def check_condition(conjunct: ast.Expr, scope: Scope, clause: str = "WHERE") -> 
     dtype = type_of(conjunct, scope)
     if dtype not in ("bool", "null"):
         raise Problem(
-            f"{clause} needs conditions, but {expression_text(conjunct)} is of type {dtype}; "
-            f"compare it, as in {expression_text(conjunct)} = …",
+            f"{clause} needs conditions, but {short_text(conjunct)} is of type {dtype}; "
+            f"compare it, as in {short_text(conjunct)} = …",
             conjunct,
         )
     _refuse_two_negated(conjunct, scope)
@@ -36,12 +36,18 @@ def negated_mentions(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
 def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
     mentions = negated_mentions(conjunct, scope)
     if len(mentions) > 1:
-        one, other = (expression_text(mention) for mention in mentions[:2])
+        one, other = (short_text(mention) for mention in mentions[:2])
         raise Problem(
             f"{one} and {other} are of two negated variables, and a condition can speak of one only, as neither is "
             "in the match; write a condition for each, joined by AND",
             mentions[1],
         )
+
+
+def refuse_deep(expression: ast.Expr) -> None:
+    """Refuse an expression that is too deep for what recurses into it."""
+    if ast.nesting(expression) > ast.MAX_NESTING:
+        raise Problem(NESTED.format("expression"), expression)
 
 
 def refuse_lists(expression: ast.Expr) -> None:
@@ -52,5 +58,5 @@ def refuse_lists(expression: ast.Expr) -> None:
                 "[…] stands only as a condition of its own among the ANDs of WHERE, not inside OR, NOT or others", part
             )
         if isinstance(part, ast.AttributeList):
-            text = expression_text(part)
+            text = short_text(part)
             raise Problem(f"the list {text} stands only in an aggregate such as MAX({text}), or alone in RETURN", part)

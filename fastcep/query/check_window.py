@@ -7,7 +7,7 @@ from fastcep.query import ast
 from fastcep.query.check_condition import check_condition
 from fastcep.query.check_pattern import check_name, check_types
 from fastcep.query.patterns import Leaf, variables_of
-from fastcep.query.printer import expression_text
+from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, Spans
 from fastcep.query.types import Scope
 
@@ -68,10 +68,10 @@ def _check_event(bound: ast.Bound, query: ast.Query, spans: Spans, opening: ast.
 
 
 def _same(node: ast.SameAttributes, bound: ast.Bound, opening: ast.Bound | None) -> str:
-    text = expression_text(node)
+    text = short_text(node)
     if opening is None or not opening.types:
         return f"{text} compares the variables of the pattern, and here is one event only; leave it out"
-    own, other = (expression_text(ast.Attribute(side.variable, node.names[0])) for side in (bound, opening))
+    own, other = (short_text(ast.Attribute(side.variable, node.names[0])) for side in (bound, opening))
     return f"{text} compares the variables of the pattern; write {own} = {other} for the window's"
 
 

@@ -67,10 +67,7 @@ def parse_document(text: str, filename: str | None = None) -> Document:
         The text is wrong, or the schema that it declares.
     """
     source = Source(text, filename)
-    try:
-        return _read(parse_tree(source, "document"), source)
-    except RecursionError:
-        raise source.error("a query nests too deeply; simplify it, for example with IN {…}", None) from None
+    return _read(parse_tree(source, "document"), source)
 
 
 def _read(tree: Branch, source: Source) -> Document:

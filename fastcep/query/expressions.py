@@ -9,12 +9,13 @@ from lark import Token, Tree
 
 from fastcep.query import ast
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
-from fastcep.query.source import Source, suggest
+from fastcep.query.source import NESTED, Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
 __all__ = ["ExpressionReader"]
 
 _LISTS = ("list", "inner_list", "elements")
+_CHAINS = ("or", "and", "arithmetic")
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -29,12 +30,19 @@ class ExpressionReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._level = 0
 
     def read(self, tree: Any) -> ast.Expr:
         """Read an expression; ParseError says what is wrong with it."""
         span = span_of(tree)
+        if self._level == 2 * ast.MAX_NESTING:  # brackets and single operands count here, and do not in the AST
+            raise self._source.error(NESTED.format("expression"), span)
         make: Callable[[Any, ast.Span], ast.Expr] = getattr(self, f"_{tree.data}")
-        return make(tree.children, span)
+        self._level += 1
+        try:
+            return make(tree.children, span)
+        finally:
+            self._level -= 1
 
     # ------------------------------------------------------------------ constants
 
@@ -62,10 +70,23 @@ class ExpressionReader:
     # ------------------------------------------------------------------ operators
 
     def _or(self, parts: Any, span: ast.Span) -> ast.Expr:
-        return ast.Binary("OR", *map(self.read, parts), span=span)
+        return self._chain("OR", parts, span)
 
     def _and(self, parts: Any, span: ast.Span) -> ast.Expr:
-        return ast.Binary("AND", *map(self.read, parts), span=span)
+        return self._chain("AND", parts, span)
+
+    def _chain(self, word: str, parts: Any, span: ast.Span) -> ast.Expr:
+        """Read a OR b OR c, a + b - c, …; its tree nests in the left operand, thousands deep."""
+        links = [(word, parts[-1], span)]
+        left = parts[0]
+        while left.data in _CHAINS:
+            first, *operator, right = left.children
+            links.append((text_of(operator[0]) if operator else str(left.data).upper(), right, span_of(left)))
+            left = first
+        result = self.read(left)
+        for word, right, span in reversed(links):
+            result = ast.Binary(word, result, self.read(right), span=span)
+        return result
 
     def _not(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.Unary("NOT", self.read(parts[0]), span=span)
@@ -78,8 +99,7 @@ class ExpressionReader:
         return ast.Binary(text_of(operator), self.read(left), self.read(right), span=span)
 
     def _arithmetic(self, parts: Any, span: ast.Span) -> ast.Expr:
-        left, operator, right = parts
-        return ast.Binary(text_of(operator), self.read(left), self.read(right), span=span)
+        return self._chain(text_of(parts[1]), parts, span)
 
     def _negative(self, parts: Any, span: ast.Span) -> ast.Expr:
         operand = parts[1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fastcep.query import ast
-from fastcep.query.check_condition import negated_mentions, refuse_lists
+from fastcep.query.check_condition import negated_mentions, refuse_deep, refuse_lists
 from fastcep.query.expressions import ExpressionReader
 from fastcep.query.parser import parse_tree
-from fastcep.query.printer import expression_text
+from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, Source
 from fastcep.query.types import Scope, type_of
 
@@ -36,12 +36,11 @@ def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
         _check(expression, Scope.of(query))
     except Problem as problem:
         raise source.error(problem.message, problem.span) from None
-    except RecursionError:
-        raise source.error("the expression nests too deeply; simplify it", None) from None
     return expression
 
 
 def _check(expression: ast.Expr, scope: Scope) -> None:
+    refuse_deep(expression)
     refuse_lists(expression)
     for part in ast.walk(expression):
         if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
@@ -54,6 +53,6 @@ def _check(expression: ast.Expr, scope: Scope) -> None:
     type_of(expression, scope)
     for mention in negated_mentions(expression, scope):
         raise Problem(
-            f"{mention.leaf} is negated, so a partial match has no event of it; leave {expression_text(mention)} out",
+            f"{mention.leaf} is negated, so a partial match has no event of it; leave {short_text(mention)} out",
             mention,
         )

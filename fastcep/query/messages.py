@@ -8,7 +8,7 @@ import re
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from fastcep.errors import ParseError
+from fastcep.errors import ParseError, shortened
 from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
@@ -77,7 +77,7 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
 
 
 def _found(token: Token) -> str:
-    return f"keyword {str(token).upper()}" if token.type.startswith("_") else repr(str(token))
+    return f"keyword {str(token).upper()}" if token.type.startswith("_") else repr(shortened(str(token)))
 
 
 def _expected(names: set[str]) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from fastcep.query import ast
 
 __all__ = [
-    "Leaf", "count_states", "groups_of", "is_monotonic", "is_nullable", "leaves_of", "positive_leaves", "sub_patterns",
+    "Leaf", "count_states", "groups_of", "is_monotonic", "is_nullable", "leaves_of", "nesting", "positive_leaves",
+    "sub_patterns",
     "trailing_negation", "variables_of",
 ]  # fmt: skip
 
@@ -65,6 +66,16 @@ def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
         case ast.Periodic():
             return (pattern.opening, pattern.closing)
     return ()
+
+
+def nesting(pattern: ast.Pattern) -> int:
+    """How many levels of patterns are inside of each other."""
+    deepest = 0
+    level: tuple[ast.Pattern, ...] = (pattern,)
+    while level:
+        deepest += 1
+        level = tuple(part for outer in level for part in sub_patterns(outer))
+    return deepest
 
 
 def leaves_of(pattern: ast.Pattern) -> tuple[Leaf, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from fastcep.errors import shortened
 from fastcep.events.units import format_duration
 from fastcep.query import ast
 
 __all__ = [
-    "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "pattern_text", "string_text", "to_text",
-    "window_text",
+    "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "pattern_text", "short_text",
+    "string_text", "to_text", "window_text",
 ]  # fmt: skip
 
 # Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
@@ -48,6 +49,11 @@ def string_text(text: str) -> str:
 def expression_text(node: ast.Expr) -> str:
     """Canonical text of an expression."""
     return _write(node, _OR)
+
+
+def short_text(node: ast.Expr) -> str:
+    """Text of an expression for a message, cut where it is long."""
+    return shortened(expression_text(node))
 
 
 def _write(node: ast.Expr, place: int) -> str:
@@ -121,13 +127,21 @@ def _unary(node: ast.Unary) -> tuple[str, int]:
 
 
 def _binary(node: ast.Binary) -> tuple[str, int]:
-    level = _LEVELS.get(node.operator, _COMPARISON)
-    left, right = level, level + 1
-    if level == _COMPARISON:
-        left = right = _SUM
-    elif level == _POWER:
-        left, right = _ATOM, _UNARY
-    return f"{_write(node.left, left)} {node.operator} {_write(node.right, right)}", level
+    first, chain = node.spine()
+    text, level = _form(first)
+    parts, opened = [text], 0
+    for link in chain:
+        inner, level = level, _LEVELS.get(link.operator, _COMPARISON)
+        left, right = level, level + 1
+        if level == _COMPARISON:
+            left = right = _SUM
+        elif level == _POWER:
+            left, right = _ATOM, _UNARY
+        if inner < left:
+            opened += 1
+            parts.append(")")
+        parts.append(f" {link.operator} {_write(link.right, right)}")
+    return "(" * opened + "".join(parts), level
 
 
 # ------------------------------------------------------------------------------ query

@@ -7,9 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fastcep.errors import ParseError
-from fastcep.query.ast import Node, Span
+from fastcep.query.ast import MAX_NESTING, Node, Span
 
-__all__ = ["Problem", "Source", "Spans", "suggest"]
+__all__ = ["NESTED", "Problem", "Source", "Spans", "suggest"]
+
+
+#: Said of an expression or a pattern that is too deep for what reads it.
+NESTED = (
+    f"the {{}} is nested deeper than {MAX_NESTING} levels; write it flatter, for example with IN or as several "
+    "conditions joined by AND"
+)
 
 
 class Problem(Exception):

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration
 from fastcep.query import ast
-from fastcep.query.printer import expression_text
+from fastcep.query.printer import short_text
+from fastcep.query.source import NESTED
 
 __all__ = ["Term", "literal_of", "node_of"]
 
@@ -53,7 +54,9 @@ class Term:
         self.node = node
 
     def __repr__(self) -> str:
-        return f"<{expression_text(self.node)}>"
+        if ast.nesting(self.node) > ast.MAX_NESTING:
+            return f"<{NESTED.format('expression')}>"
+        return f"<{short_text(self.node)}>"
 
     def __bool__(self) -> NoReturn:
         raise TypeError(

@@ -9,7 +9,7 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from fastcep.query import ast
-from fastcep.query.source import Source
+from fastcep.query.source import NESTED, Source
 from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
 
 __all__ = ["PatternReader"]
@@ -31,13 +31,20 @@ class PatternReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._level = 0
         self.parts: dict[tuple[ast.Span, str, int], ast.Span] = {}
 
     def read(self, tree: Any) -> ast.Pattern:
         """Read a pattern or a part of one; ParseError says what is wrong with it."""
         span = span_of(tree)
+        if self._level == ast.MAX_NESTING:
+            raise self._source.error(NESTED.format("pattern"), span)
         make: Callable[[Any, ast.Span], ast.Pattern] = getattr(self, f"_{tree.data}")
-        return make(tree.children, span)
+        self._level += 1
+        try:
+            return make(tree.children, span)
+        finally:
+            self._level -= 1
 
     def _note(self, span: ast.Span, part: str, *places: Any) -> None:
         for number, place in enumerate(places):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, groups_of, leaves_of
-from fastcep.query.printer import expression_text
+from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, suggest
 
 if TYPE_CHECKING:
@@ -159,12 +159,12 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
         if inner is not None:
             return Problem(f"unknown variable '{inner}' of group {x}{suggest(inner, names, 'it has')}", node)
         if node.name in names:
-            text, mend = expression_text(_without_function(node)), _spelled(node, group, str(node.name), "attribute")
+            text, mend = short_text(_without_function(node)), _spelled(node, group, str(node.name), "attribute")
             return Problem(f"{text} stands for an event of the group, not a value; write {mend}", node)
         mend = _spelled(node, group, names[0], node.name or "attribute")
         return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {mend}", node)
     if inner is not None and (x, None) in scope.leaves:
-        mend = expression_text(replace(node, inner=None))
+        mend = short_text(replace(node, inner=None))
         return Problem(f"{x} is a variable, not a group, and has no '{inner}' inside; write {mend}", node)
     if inner is None:
         for leaf in scope.leaves.values():
@@ -184,10 +184,10 @@ def _without_function(node: _Reference) -> ast.Expr:
 def _spelled(node: _Reference, group: ast.Group, inner: str, name: str) -> str:
     """How ``node`` would name an attribute of a variable of a group."""
     if not group.repeated:
-        return expression_text(ast.Attribute(group.variable, name, None, inner))
+        return short_text(ast.Attribute(group.variable, name, None, inner))
     if isinstance(node, ast.Attribute):
-        return expression_text(ast.Attribute(group.variable, name, node.index or ast.Index("relative"), inner))
-    return expression_text(replace(node, variable=group.variable, name=name, inner=inner))
+        return short_text(ast.Attribute(group.variable, name, node.index or ast.Index("relative"), inner))
+    return short_text(replace(node, variable=group.variable, name=name, inner=inner))
 
 
 def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
@@ -278,17 +278,23 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
 
 
 def _need_number(operand: ast.Expr, scope: Scope, what: str) -> str:
-    dtype = _type(operand, scope)
+    return _must_be_number(_type(operand, scope), operand, what)
+
+
+def _must_be_number(dtype: str, operand: ast.Expr, what: str) -> str:
     if dtype not in (*_NUMBERS, "null"):
-        raise Problem(f"{what} needs numbers, but {expression_text(operand)} is {_SHOWN[dtype]}", operand)
+        raise Problem(f"{what} needs numbers, but {short_text(operand)} is {_SHOWN[dtype]}", operand)
     return dtype
 
 
 def _need_bool(operand: ast.Expr, scope: Scope, what: str) -> None:
-    dtype = _type(operand, scope)
+    _must_be_bool(_type(operand, scope), operand, what)
+
+
+def _must_be_bool(dtype: str, operand: ast.Expr, what: str) -> None:
     if dtype not in ("bool", "null"):
         mend = "; write AND between conditions, and compare a value, as in x.a > 0"
-        raise Problem(f"{what} needs a condition, but {expression_text(operand)} is {_SHOWN[dtype]}{mend}", operand)
+        raise Problem(f"{what} needs a condition, but {short_text(operand)} is {_SHOWN[dtype]}{mend}", operand)
 
 
 def _joined(dtypes: list[str]) -> str:
@@ -314,7 +320,7 @@ def _user_call(node: ast.UserCall, scope: Scope) -> str:
         given = _type(argument, scope)
         if given not in (dtype, "null") and (given, dtype) != ("int64", "float64"):
             raise Problem(
-                f"{name} needs {_SHOWN[dtype]} as argument {number}, but {expression_text(argument)} is "
+                f"{name} needs {_SHOWN[dtype]} as argument {number}, but {short_text(argument)} is "
                 f"{_SHOWN[given]}",
                 argument,
             )
@@ -329,15 +335,24 @@ def _unary(node: ast.Unary, scope: Scope) -> str:
 
 
 def _binary(node: ast.Binary, scope: Scope) -> str:
+    first, chain = node.spine()
+    dtype = _type(first, scope)
+    for link in chain:
+        dtype = _joint(link, dtype, scope)
+    return dtype
+
+
+def _joint(node: ast.Binary, left: str, scope: Scope) -> str:
+    """The dtype of an operation whose left operand is of the dtype ``left``."""
     operator = node.operator
     if operator in ("AND", "OR"):
-        _need_bool(node.left, scope, operator)
+        _must_be_bool(left, node.left, operator)
         _need_bool(node.right, scope, operator)
         return "bool"
     if operator in ("=", "!="):
-        _comparable(_type(node.left, scope), node.left, _type(node.right, scope), node.right, operator)
+        _comparable(left, node.left, _type(node.right, scope), node.right, operator)
         return "bool"
-    dtypes = [_need_number(operand, scope, operator) for operand in (node.left, node.right)]
+    dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
     if operator in ("<", "<=", ">", ">="):
         return "bool"
     return "float64" if operator in ("/", "^") else _joined(dtypes)
@@ -347,7 +362,7 @@ def _comparable(left: str, left_node: ast.Expr, right: str, right_node: ast.Expr
     kinds = {"number" if dtype in _NUMBERS else dtype for dtype in (left, right)} - {"null"}
     if len(kinds) > 1:
         raise Problem(
-            f"{operator} compares {expression_text(left_node)}, which is {_SHOWN[left]}, with "
-            f"{expression_text(right_node)}, which is {_SHOWN[right]}; both sides must be of one kind",
+            f"{operator} compares {short_text(left_node)}, which is {_SHOWN[left]}, with "
+            f"{short_text(right_node)}, which is {_SHOWN[right]}; both sides must be of one kind",
             right_node,
         )

@@ -66,9 +66,13 @@ def _of(query: ast.Query, leaf: Leaf, kind: str) -> str:
 def _text(node: ast.Expr, query: ast.Query, kind: str, *, positive: bool) -> str | None:
     """A condition as Spark's; None if it is not sure to be the same. Where not ``positive``, NaN is in the way."""
     match node:
-        case ast.Binary("AND" | "OR" as word, left, right):
-            both = [_text(side, query, kind, positive=positive) for side in (left, right)]
-            return None if None in both else f"({both[0]}) {word} ({both[1]})"
+        case ast.Binary("AND" | "OR" as word):
+            operands: list[ast.Expr] = []
+            while isinstance(node, ast.Binary) and node.operator == word:
+                operands.append(node.right)
+                node = node.left
+            texts = [_text(part, query, kind, positive=positive) for part in (node, *reversed(operands))]
+            return None if None in texts else f" {word} ".join(f"({text})" for text in texts)
         case ast.Unary("NOT", operand):
             inner = _text(operand, query, kind, positive=False)
             return None if inner is None else f"NOT ({inner})"

@@ -115,7 +115,7 @@ def is_float(name: str) -> bool:
 
 def test_every_operation_has_a_generated_form() -> None:
     machine = {"end", "load", "const", "store", "filter", "call"}  # with a user's function a program is interpreted
-    assert set(OPERATIONS) == set(OPCODES) - machine
+    assert set(OPERATIONS) == set(OPCODES) - machine - {"in_i", "in_f"}, "look-ups are in the shapes"
     assert {name for name, _, _ in OPERANDS} | {"and", "or"} <= set(OPERATIONS)
 
 

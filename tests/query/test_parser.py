@@ -201,7 +201,7 @@ def test_query_is_immutable_and_pickles(schema: Schema) -> None:
 
 
 def test_too_deep_is_an_error(schema: Schema) -> None:
-    with pytest.raises(ParseError, match="nests too deeply"):
+    with pytest.raises(ParseError, match="nested deeper than 100 levels"):
         parse(f"PATTERN SEQ(A a) WHERE {'(' * 3000}a.V{')' * 3000} = 1 WITHIN 1ms", schema)
 
 

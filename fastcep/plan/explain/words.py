@@ -35,36 +35,46 @@ def _escape(character: str) -> str:
 
 def columns(text: str) -> int:
     """How many columns of a fixed-width font the text takes."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _fitting(text: str, most: int, start: int = 0) -> int:
+    """The end of the part of the text from ``start`` on that takes at most ``most`` columns."""
+    for end in range(start, len(text)):
+        most -= _width(text[end])
+        if most < 0:
+            return end
+    return len(text)
 
 
 def clip(text: str, most: int) -> str:
     """The text, or its beginning with an ellipsis, in at most ``most`` columns."""
-    if columns(text) <= most:
-        return text
-    kept = ""
-    for character in text:
-        if columns(kept + character) >= most:
-            break
-        kept += character
-    return kept + "…"
+    return text if _fitting(text, most) == len(text) else text[: _fitting(text, most - 1)] + "…"
 
 
 def wrap(line: str, most: int) -> list[str]:
     """A line as several of at most ``most`` columns, the later ones indented more; broken at spaces where it can be."""
     out: list[str] = []
-    indent = " " * min(len(line) - len(line.lstrip(" ")) + 4, most // 2)
-    while columns(line) > most:
-        cut = at = 0
-        for at, character in enumerate(line):
-            if columns(line[: at + 1]) > most:
-                break
-            if character == " " and line[:at].strip():
-                cut = at
-        cut = cut or max(at, 1)
-        out.append(line[:cut])
-        line = indent + line[cut:].lstrip(" ")
-    return [*out, line]
+    indent, start = "", 0
+    later = " " * min(len(line) - len(line.lstrip(" ")) + 4, most // 2)
+    while (end := _fitting(line, most - len(indent), start)) < len(line):
+        first = start
+        while not indent and line[first : first + 1] == " ":  # spaces that the line begins with
+            first += 1
+        end = max(end, start + 1)
+        space = line.rfind(" ", first, end)
+        cut = space if space > first else end
+        out.append(indent + line[start:cut])
+        indent, start = later, cut
+        while line[start : start + 1] == " ":
+            start += 1
+    return [*out, indent + line[start:]]
 
 
 def type_text(variable: dict[str, Any]) -> str:
