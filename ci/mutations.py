@@ -66,9 +66,8 @@ def killed(mutant: Mutant) -> bool:
         path.write_text(path.read_text(encoding="utf-8").replace(mutant.before, mutant.after), encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
         test = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
-        done = subprocess.run(
-            [*test, "tests/test_matrix.py::test_bytecode"], cwd=tree, env=environment, capture_output=True, text=True
-        )
+        chosen = ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"]
+        done = subprocess.run([*test, *chosen], cwd=tree, env=environment, capture_output=True, text=True)
     crashed = done.returncode < 0  # by a signal
     verdict = "killed" if crashed else {0: "SURVIVED", 1: "killed"}.get(done.returncode)
     if verdict is None:

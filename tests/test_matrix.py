@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import event, given, settings
-from matrix.cases import Case, cases, check
+from matrix.cases import FOCUSES, Case, cases, check
 from matrix.clauses import CLAUSES, WINDOWS
 from matrix.draws import independent
 from matrix.page import PAGE
@@ -24,7 +24,17 @@ from fastcep.query import ast
 EXAMPLES = settings().max_examples
 
 
-@independent(10 * EXAMPLES)
+@pytest.mark.parametrize(("focus", "times"), FOCUSES.items())
+def test_focus(focus: str, times: int) -> None:
+    @independent(times * EXAMPLES)
+    @given(cases(focus))
+    def agree(case: Case) -> None:
+        check(case, Tally())
+
+    agree()
+
+
+@independent(6 * EXAMPLES)
 @given(cases())
 def test_bytecode(case: Case) -> None:
     outcome = check(case, Tally())

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed
+from hypothesis import strategies as st
 
-from matrix.cases import Case, cases, check
+from matrix.cases import FOCUSES, Case, cases, check
 from matrix.draws import independent
 from matrix.page import PAGE, page
 from matrix.tally import Tally
@@ -55,7 +56,7 @@ def draw(number: int, count: int, tally: Tally, kernels: bool) -> int:
 
     @seed(number)
     @independent(count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(cases())
+    @given(cases() if kernels else st.sampled_from([None, None, None, *FOCUSES]).flatmap(cases))
     def run(case: Case) -> None:
         nonlocal drawn
         check(case, tally, kernels)

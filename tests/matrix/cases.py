@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,7 +22,13 @@ from matrix.tally import Tally
 
 @dataclass(frozen=True)
 class Case:
-    """Queries over one schema, a stream, how it is run, and how it is cut into slices (None: it is not)."""
+    """Queries over one schema, a stream, how it is run, and how it is cut into slices (None: it is not).
+
+    Attributes
+    ----------
+    runs
+        Whether it is also run whole.
+    """
 
     drawn: tuple[Drawn, ...]
     events: tuple[Event, ...]
@@ -30,6 +36,7 @@ class Case:
     cut: str | None
     edges: tuple[int, ...]
     wanted: int
+    runs: bool = True
 
     @property
     def queries(self) -> list[ast.Query]:
@@ -45,25 +52,45 @@ class Case:
         printer.text(repr(self))
 
 
+#: What a case may be mostly about: paths in which a clause is only seen with certain others. With the number of cases
+#: beside any, which is higher where a case takes less time.
+FOCUSES = {"stores": 8, "slices": 8, "keys": 6}
+
+
 @st.composite
-def cases(draw: Draw) -> Case:
-    """Any case."""
+def cases(draw: Draw, focus: str | None = None) -> Case:
+    """Any case, or one about a path.
+
+    ``stores``: the factorised store, and queries that it may serve. ``keys``: threads, key groups and several engines,
+    and queries that can be cut by a key, or nearly so. ``slices``: streams that are cut into slices, nothing else.
+    """
     schema = draw(schemas())
-    names = ["q", "r"] if draw(st.sampled_from([False, False, False, True])) else ["q"]
-    drawn = tuple(draw(whole_queries(schema, name)) for name in names)
+    cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
+    several = focus is None and draw(st.sampled_from([False, False, False, True]))
+    themes = {"stores": ("stores",), "keys": ("policies", "windows", "policies", "windows", "joins", "operators")}
+    keyed = focus == "keys" or (focus == "slices" and cut == "key")
+    names, about = ("q", "r")[: 1 + several], themes.get(focus or "", ())
+    drawn = tuple(draw(whole_queries(schema, name, about, keyed=keyed)) for name in names)
     queries = [item.query for item in drawn]
     events = draw(streams(schema, most(queries)))
-    run = draw(runs(schema, events))
-    cut = draw(st.sampled_from([None, None, None, "time", "key"]))
+    run = Run() if focus == "slices" else draw(runs(schema, events))
+    if focus == "stores":
+        run = replace(run, store="factorised", index="full", timed_out=False, shedder=None, threads=1)
+    elif focus == "keys":
+        threads, move = draw(st.sampled_from([(2, "stay"), (3, "stay"), (1, "key groups"), (1, "several engines")]))
+        sizes = draw(st.sampled_from([(2,), (3, 1)]))
+        run = replace(run, threads=threads, move=move, at_once=True, shedder=None, sizes=sizes)
+    if focus in ("stores", "keys"):
+        cut = None
     first, last = (events[0].time, events[-1].time) if events else (0, 0)
     latest = last if cut == "time" else last + 2  # a survey finds no time after the last event
     edges = tuple(sorted(draw(st.lists(st.integers(first - 1, latest), max_size=5)))) if cut else ()
-    return Case(drawn, tuple(events), run, cut, edges, draw(st.integers(1, 4)) if cut else 1)
+    return Case(drawn, tuple(events), run, cut, edges, draw(st.integers(1, 4)) if cut else 1, focus != "slices")
 
 
 def check(case: Case, tally: Tally, kernels: bool = False) -> Outcome:
     """Run a case, compare with the reference matcher, and count what was drawn together."""
-    outcome = execute(case.queries, case.run, kernels)
+    outcome = execute(case.queries, case.run, kernels) if case.runs else Outcome(case.run)
     if case.cut is not None and len(case.queries) > 1:
         outcome.refused.append(ONE_QUERY)
     elif case.cut is not None:

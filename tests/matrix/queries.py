@@ -37,9 +37,39 @@ class Drawn:
 
 
 @st.composite
-def whole_queries(draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = ()) -> Drawn:
-    """A query of any clauses, about one of these `THEMES` (default: any)."""
-    return settled(draw, draw(unchecked(schema, name, draw(st.sampled_from(themes or THEMES)))))
+def whole_queries(
+    draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = (), *, keyed: bool = False
+) -> Drawn:
+    """A query of any clauses, about one of these `THEMES` (default: any).
+
+    ``keyed``: most often one whose state can be cut by a key, or nearly so.
+    """
+    query = draw(unchecked(schema, name, draw(st.sampled_from(themes or THEMES))))
+    return settled(draw, with_keys(draw, query) if keyed else query)
+
+
+def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
+    """The query with conditions that its variables agree in an attribute: all of them, or one with the next."""
+    assert query.schema is not None
+    make = Expressions(draw, query.schema, leaves_of(query.pattern))
+    key = make.pick(*make.shared())
+    other = make.pick(*make.shared())
+    partition = tuple(dict.fromkeys(make.pick((), (), (key,), (other, key), (key, other))))
+    parts: list[ast.Expr] = [] if query.where is None else [query.where]
+    if draw(st.sampled_from([True, True, False])):
+        parts.append(ast.SameAttributes((key,)))
+    else:
+        for one, other in zip(make.members, make.members[1:], strict=False):
+            if draw(st.sampled_from([True, True, True, False])):
+                ends = (
+                    ast.Attribute(leaf.key[0], key, ast.Index("relative", 0) if leaf.repeated else None, leaf.key[1])
+                    for leaf in (one, other)
+                )
+                parts.append(ast.Binary("=", *ends))
+    where = None
+    for part in parts:
+        where = part if where is None else ast.Binary("AND", where, part)
+    return dataclasses.replace(query, where=where, partition=partition)
 
 
 #: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
@@ -66,7 +96,7 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     window = draw(explicit_windows(schema) if explicit else st.one_of(windows(), long))
     make = Expressions(draw, schema, leaves_of(pattern))
     keys = draw(st.lists(st.sampled_from(make.shared()), min_size=1, max_size=2, unique=True))
-    partition = tuple(keys) if draw(st.sampled_from([False, True])) else ()
+    partition = tuple(keys) if draw(st.sampled_from([False, theme != "stores", True])) else ()
     plain = Expressions(draw, schema, make.leaves, relative=False)
     count = draw(st.sampled_from([0, 0, 0, 1, 2]))
     return ast.Query(
@@ -105,8 +135,9 @@ def joins(draw: Draw, schema: Schema) -> ast.Sequence:
     for place, variable in enumerate("abcd"[:count]):
         types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
         repeated = 0 < place < count - 1 and draw(st.booleans())
-        consecutive = repeated and draw(st.sampled_from([False] * 5 + [True]))
-        members.append(ast.Member(types, variable, 1, None if repeated else 1, repeated, consecutive=consecutive))
+        consecutive = repeated and draw(st.sampled_from([False] * 7 + [True]))
+        most = draw(st.sampled_from([*[None] * 8, 2, 3])) if repeated else 1
+        members.append(ast.Member(types, variable, 1, most, repeated, consecutive=consecutive))
     return ast.Sequence(tuple(members))
 
 
@@ -129,12 +160,16 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
 
 def joined(make: Expressions) -> ast.Expr:
     """A condition that joins variables: of events, of elements with an event, of neighbours, or computed."""
-    kind = make.pick("equal", "equal", "sum", "less", "neighbours")
+    kind = make.pick("equal", "equal", "sum", "less", "neighbours", "end", "end")
     repeated = [leaf for leaf in make.members if leaf.repeated and leaf.group is None]
     if kind == "neighbours" and repeated:
         name = make.pick(*repeated).member.variable
         ends = (ast.Attribute(name, "k", ast.Index("relative", offset)) for offset in (1, 0))
         return ast.Binary(make.pick("=", ">=", "<"), *ends)
+    if kind == "end" and repeated:
+        end = ast.Attribute(make.pick(*repeated).member.variable, "k", ast.Index(make.pick("first", "last"), 0))
+        single = [ast.Attribute(*leaf.key[:1], "k", None, leaf.key[1]) for leaf in make.members if not leaf.repeated]
+        return ast.Binary(make.pick("=", ">", "<=", "!="), end, make.pick(*single or [ast.Literal(1)]))
 
     def own(leaf: Any) -> ast.Expr:
         each = ast.Index("relative", 0) if leaf.repeated else None

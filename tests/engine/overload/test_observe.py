@@ -66,7 +66,7 @@ def test_the_record_adds_up(case: Case, index: str) -> None:
     matches = plain.process(batch).to_arrow()
     metrics = plain.metrics()
     event("matches" if len(matches) else "none")
-    assert found.matches.drop_columns(["query"]).equals(matches.drop_columns(["query"]))
+    assert repr(found.matches.drop_columns(["query"]).to_pylist()) == repr(matches.drop_columns(["query"]).to_pylist())
     assert (record.visited.sum(), len(np.unique(record.placed))) == (metrics["rows_visited"], metrics["rows_created"])
     assert len(record.matches) == len(matches)
     rest = found.costs - spent(record, len(found.costs))
@@ -84,6 +84,7 @@ def test_rows_are_met_by_the_probes_of_their_bucket(case: Case, index: str) -> N
     """A row is met by every later probe of its bucket while its window stands."""
     assume(is_planned(case.query) and is_told(case.query) and case.events)
     assume(isinstance(case.query.window, ast.CountWindow | ast.Unbounded) and case.query.strategy == "skip_till_any")
+    assume(case.query.after_match == "no skip" and case.query.consume == "zero")  # else rows go before their time
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     (record,) = quiet(observe, case.query, batch, index=index).records
     first = [chain(record, number)[0] for number in range(len(record.parents))]
