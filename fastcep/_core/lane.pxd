@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 from fastcep._core.batch cimport Events
 from fastcep._core.filters cimport Filters
 from fastcep._core.intake cimport Intake
+from fastcep._core.interrupt cimport Pieces
 
 
 cdef struct Kept:            # a column that the event ring keeps
@@ -15,6 +16,7 @@ cdef struct Kept:            # a column that the event ring keeps
 cdef class Lane:
     cdef public int64_t _position
     cdef public bint _ended
+    cdef public bint _waits          # matches wait that were found by a call which was interrupted
     cdef public Py_ssize_t _many     # strings from which on those that nothing holds are looked for
     cdef int64_t time, sequence
     cdef bint is_timed, is_numbered  # whether there is a time, and a sequence number, yet
@@ -28,6 +30,7 @@ cdef class Lane:
     cdef int n_tried
     cdef Py_ssize_t step     # after so many of which these are judged
     cdef Filters filters
+    cdef readonly Pieces _pieces
     cdef Intake intake
     cdef dict singles        # per name of a type
     cdef object strings
@@ -47,7 +50,8 @@ cdef class Lane:
     cdef bint in_order(self, const Events* events) noexcept
     cdef object give(self)
     cdef object match(self, const Events* events, bint release)
+    cdef set take(self, const Events* events, bint release, Py_ssize_t* taken)
     cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
-                    set out) except -1
+                    Py_ssize_t since, set out) except -1
     cdef int keep(self, const Events* events) except -1
     cdef int _find_buffers(self) except -1

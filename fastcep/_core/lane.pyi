@@ -3,6 +3,7 @@ from typing import Any, TypeVar
 
 from fastcep._core.filters import Filters
 from fastcep._core.intake import Intake
+from fastcep._core.interrupt import Pieces
 from fastcep._core.match import Matcher
 from fastcep._core.single import Single
 
@@ -11,7 +12,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Lane:
     _position: int
     _ended: bool
+    _waits: bool
     _many: int
+    @property
+    def _pieces(self) -> Pieces: ...
     _time: int | None
     _sequence: int | None
     def _enter(self) -> bool: ...

@@ -15,6 +15,7 @@ from libc.string cimport memcpy, memset
 
 from fastcep._core.gauges cimport first_position
 from fastcep._core.match cimport Matcher
+from fastcep._core.interrupt cimport Pieces, always, poll
 from fastcep._core.single cimport Single
 
 import inspect
@@ -41,8 +42,11 @@ cdef class Lane:
     """The compiled side of an engine: where its stream stands, and the short way.
 
     The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose``,
-    ``_decide`` and ``_judge``.
+    ``_decide``, ``_judge`` and ``_interrupted``.
     """
+
+    def __cinit__(self, *_, **__):
+        self._pieces = Pieces()
 
     def __dealloc__(self):
         free(self.kept)
@@ -153,14 +157,58 @@ cdef class Lane:
         return not wrong
 
     cdef object match(self, const Events* events, bint release):
-        """Match events that come next in the stream; ``events`` gets its position."""
+        """Match events that come next in the stream; ``events`` gets its position.
+
+        What a signal's handler raises ends this between two events, as if only those before had come.
+        """
         cdef Matcher matcher
-        cdef Py_ssize_t first = 0, last, size = events.size, taken
-        cdef bint shared = False, found = False
+        cdef Py_ssize_t taken = 0
+        cdef bint found = False, is_timed = self.is_timed, is_numbered = self.is_numbered
+        cdef int i
+        cdef int64_t start = self._position, time = self.time, sequence = self.sequence
+        cdef set out = None
+        (<Events*>events).position = start
+        try:
+            out = self.take(events, release, &taken)
+            if self.decides:
+                self._decide()
+            for i in range(self.n_tried):
+                matcher = <Matcher>self.tried[i]
+                if matcher.has_output():
+                    try:
+                        matcher.take_output()
+                    except MemoryError:
+                        self._judge(self._position, self.time, self.time, set(), {matcher})
+                        break
+            for i in range(self.n_matchers):
+                found |= (<Matcher>self.matchers[i]).has_output()
+            if found:
+                poll()  # a handler that ran when they have been taken out would lose them
+        except BaseException as error:
+            self._position = start + taken
+            self.time, self.is_timed, self.sequence, self.is_numbered = time, is_timed, sequence, is_numbered
+            if taken:
+                self.time, self.is_timed = events.time[taken - 1], True
+                if events.sequence != NULL:
+                    self.sequence, self.is_numbered = events.sequence[taken - 1], True
+            self._interrupted(error, taken, events.size)
+            raise
+        if (out is not None or self._waits or (found and not self.is_plain)
+                or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many)):
+            return self._give()
+        return self.give() if found else self.nothing
+
+    cdef set take(self, const Events* events, bint release, Py_ssize_t* taken):
+        """Let all matchers take the events; ``taken`` is how many all of them have.
+
+        Returns the numbers of those that could not take all of them, None for none.
+        """
+        cdef Matcher matcher
+        cdef Py_ssize_t first = 0, last, size = events.size, came, judged = 0
+        cdef bint ends, shared = False, polls = release or always(), may_pause = polls and self.n_matchers == 1
         cdef int i
         cdef int64_t lost
         cdef set out = None
-        (<Events*>events).position = self._position
         if self.ring is not None:
             self.keep(events)
         self._position += size  # at once: it says what is in the ring, whatever happens to the matchers
@@ -177,7 +225,9 @@ cdef class Lane:
         while first < size:
             last = size if self.n_matchers < 2 else min(first + SLICE, size)
             if self.n_tried:
-                last = min(first + self.step, size)
+                last = min(judged + self.step, size)
+            if polls and self.n_matchers > 1:
+                last = first + self._pieces.begin(last - first, self.step if self.n_tried else 1)
             if self.n_matchers > 1:
                 shared = self.filters.look_through(events, first, last, release)
             for i in range(self.n_matchers):
@@ -185,35 +235,29 @@ cdef class Lane:
                     continue
                 matcher = <Matcher>self.matchers[i]
                 lost = matcher.core.lost
-                taken = matcher.take(events, first, last, shared, release)
-                if taken < last:
+                came = matcher.take(events, first, last, shared, release, may_pause)
+                if matcher.pause.paused:
+                    last = came
+                elif came < last:
                     out = (out or set()) | {i}
-                    self._gave_up(i, events.position + taken, matcher.core.lost - lost)
+                    self._gave_up(i, events.position + came, matcher.core.lost - lost)
+            if polls and self.n_matchers > 1:
+                self._pieces.end(last - first)
+            taken[0] = last
             if self.n_tried:
-                self.follow(events, first, last, shared, release, out)
+                ends = last == size or last == judged + self.step
+                self.follow(events, first, last, shared, release, judged if ends else -1, out)
+                judged = last if ends else judged
+            if polls and last < size:
+                poll()
             first = last
-        if self.decides:
-            self._decide()
-        for i in range(self.n_tried):
-            matcher = <Matcher>self.tried[i]
-            if matcher.has_output():
-                try:
-                    matcher.take_output()
-                except MemoryError:
-                    self._judge(self._position, self.time, self.time, set(), {matcher})
-                    break
-        for i in range(self.n_matchers):
-            found |= (<Matcher>self.matchers[i]).has_output()
-        if (out is not None or (found and not self.is_plain)
-                or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many)):
-            return self._give()
-        return self.give() if found else self.nothing
+        return out
 
     cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
-                    set out) except -1:
+                    Py_ssize_t since, set out) except -1:
         """Let the other stores take what the queries have taken, but those that are ``out``, and judge them.
 
-        Where the last trials end this opens the way anew.
+        They are judged by the events from ``since`` on; -1: not now. Where the last trials end this opens the way anew.
         """
         cdef Matcher matcher
         cdef set lost = set()
@@ -226,7 +270,11 @@ cdef class Lane:
                     lost.add(matcher)
             except MemoryError:
                 lost.add(matcher)
-        self._judge(events.position + last, events.time[first], events.time[last - 1], out or set(), lost)
+        if since >= 0 or lost:
+            if release:
+                poll()
+            since = max(since, <Py_ssize_t>0)
+            self._judge(events.position + last, events.time[since], events.time[last - 1], out or set(), lost)
         return 0
 
     cdef object give(self):

@@ -3,9 +3,10 @@ from libc.stdint cimport int64_t
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport Core
+from fastcep._core.interrupt cimport Pause
 
 
-cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n, Pause* pause) noexcept nogil
 cdef void sweep_all(Core* core) noexcept nogil
 cdef void give_up(Core* core) noexcept nogil
 cdef void drop_all_rows(Core* core) noexcept nogil

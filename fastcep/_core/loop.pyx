@@ -14,6 +14,7 @@ from fastcep._core.flows cimport flows_event
 from fastcep._core.gauges cimport first_position
 from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
+from fastcep._core.interrupt cimport Pause, is_over, monotonic
 from fastcep._core.partitions cimport drop_cut_off, find_previous
 from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part, part_bytes
 from fastcep._core.pending cimport pending_bytes
@@ -42,18 +43,22 @@ cdef enum:
     BUNCH = 1024             # starts that have timed out before their partial matches are looked for
 
 
-cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
-    """Take the events ``first:n`` of a batch; returns up to which, see ``process``."""
+cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n, Pause* pause) noexcept nogil:
+    """Take the events ``first:n`` of a batch; returns up to which, see ``process``.
+
+    Where it pauses (``pause``, or NULL) this is as if the batch had been ``first`` to there.
+    """
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
+    cdef int64_t began = 0 if pause == NULL else monotonic()
     cdef int m, k, r, n_relevant
     cdef bint counts
     while base < n:
-        m = <int>min(<Py_ssize_t>CHUNK, n - base)
+        m = <int>min(<Py_ssize_t>(CHUNK if pause == NULL else pause.most), n - base)
         core.chunks += 1
         counts = core.costs != NULL or (core.shed.on and core.chunks % SAMPLED == 0)
         n_relevant = masks(core, bits, relevant, events, base, m)
@@ -98,6 +103,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         if sweep_is_due(core):
             sweep_all(core)
         base += m
+        if pause != NULL and base < n and is_over(pause, &began):
+            n = base
     core.events += n - first
     core.now = time[n - 1]
     if core.window_kind == EXPLICIT:

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from fastcep._core.batch cimport Events
 from fastcep._core.core cimport Core
+from fastcep._core.interrupt cimport Pause
 from fastcep._core.tables cimport Tables
 
 
@@ -19,8 +20,10 @@ cdef class Matcher:
     cdef int64_t nulls, errors       # counters of filters that were used before
     cdef object key_columns          # keeps the array of take_part
     cdef object keeps                # keeps the arrays of `Shedding`
+    cdef Pause pause                 # of `take`
 
     cdef int _keep_events(self, Tables tables) except -1
     cdef int bind_ring(self, ring) except -1
-    cdef Py_ssize_t take(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release)
+    cdef Py_ssize_t take(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+                         bint may_pause=*)
     cdef bint has_output(self) noexcept

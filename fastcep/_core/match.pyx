@@ -36,11 +36,12 @@ from fastcep._core.load cimport load
 from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
 from fastcep._core.memory cimport unlimited
 from fastcep._core.output cimport Output
+from fastcep._core.interrupt cimport Pause, deadline
 from fastcep._core.parted import range_of
 from fastcep._core.parts cimport end_parts, end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.policy cimport policy_clear
-from fastcep._core.predicate cimport Input, machine_free, machine_new
+from fastcep._core.predicate cimport CHUNK, Input, machine_free, machine_new
 from fastcep._core.seen cimport seen_clear, seen_init
 from fastcep._core.observe cimport observe_free
 from fastcep._core.shedmemory cimport shed_free
@@ -82,6 +83,7 @@ cdef class Matcher:
         self.plan = plan
         self.tables = tables
         self.filters = []
+        self.pause.most = CHUNK
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
         self.core.n_states = tables.n_states
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
@@ -313,17 +315,27 @@ cdef class Matcher:
         self.bind_ring(ring)
         return self.take(&batch.events, first, last, shared, True)
 
-    cdef Py_ssize_t take(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release):
-        """:meth:`process`, when the ring is bound; ``release``: it is worth while to give the GIL back meanwhile."""
+    cdef Py_ssize_t take(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+                         bint may_pause=False):
+        """:meth:`process`, when the ring is bound; ``release``: it is worth while to give the GIL back meanwhile.
+
+        ``may_pause``: it may stop between two events when its time is up, which ``pause.paused`` tells.
+        """
         cdef Py_ssize_t taken
+        cdef Pause* pause = &self.pause if may_pause else NULL
+        self.pause.paused = False
+        if may_pause:
+            self.pause.deadline = deadline()
+            if self.pause.deadline < 0:
+                self.pause.most = 1
         self.core.budget.refused = False
         self.core.shared = shared and len(self.filters) > 0
         memset(self.core.next_passed, 0, self.core.n_members * sizeof(int64_t))
         if release:
             with nogil:
-                taken = take_events(&self.core, events, first, last)
+                taken = take_events(&self.core, events, first, last, pause)
         else:
-            taken = take_events(&self.core, events, first, last)
+            taken = take_events(&self.core, events, first, last, pause)
         FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
         return taken
 

@@ -60,7 +60,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Turn the user's errors into a red message and code 2, Ctrl-C into 130; bugs keep their traceback.
+    """Turn the user's errors into a red message and code 2, Ctrl-C and SIGTERM into 130 and 143; bugs have a traceback.
 
     When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
     """
@@ -82,8 +82,10 @@ def exit_codes() -> Iterator[None]:
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
         raise typer.Exit(141) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as error:
+        from fastcep.cli.interrupted import exit_code
+
+        raise typer.Exit(exit_code(error)) from None
 
 
 def _warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
+from fastcep.cli.interrupted import terminable
 from fastcep.cli.job import Job
 from fastcep.cli.late import LateEvents, Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart, check_not_read
@@ -18,6 +19,7 @@ from fastcep.cli.shedding import SheddingOptions
 from fastcep.cli.sink import Sink
 from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
+from fastcep.engine.signals import Signals
 from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
 from fastcep.query import parse_document
@@ -141,23 +143,27 @@ def run(
         **shedding.engine(),
     }  # fmt: skip
     job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions, shedding)
-    with display(0 if json or outputs.piped else limit_print) as shown:
+    with display(0 if json or outputs.piped else limit_print) as shown, terminable():
         if spark is not None:
             from fastcep.cli.spark_run import run_on_spark
 
             summary = run_on_spark(job, spark, attributes, shown)
         elif checkpoint is None:
-            summary = _run_at_once(job, shown)
+            summary = _run_at_once(job, shown, json)
         else:
             from fastcep.cli.durable.runner import run_durably
 
             summary = run_durably(job, checkpoint, shown)
-    lateness.report(summary.late)
+    _tell(job, summary, json)
+    return summary
+
+
+def _tell(job: Job, summary: Summary, json: bool) -> None:
+    job.lateness.report(summary.late)
     if json:
         print(summary.as_json())
     else:
-        summary.show(inputs.bad_rows, sys.stderr if outputs.piped else sys.stdout)
-    return summary
+        summary.show(job.inputs.bad_rows, sys.stderr if job.outputs.piped else sys.stdout)
 
 
 def _check_spark(lateness: Lateness, shedding: SheddingOptions, checkpoint: CheckpointOptions | None) -> None:
@@ -172,8 +178,12 @@ def _check_spark(lateness: Lateness, shedding: SheddingOptions, checkpoint: Chec
     })  # fmt: skip
 
 
-def _run_at_once(job: Job, shown: Display) -> Summary:
-    """Run a job from its beginning to its end."""
+def _run_at_once(job: Job, shown: Display, json: bool) -> Summary:
+    """Run a job from its beginning to its end.
+
+    Where it is interrupted it ends there as it does at an error of the input: the matches of the events until then are
+    in the output, which is a whole file.
+    """
     engine = Engine(job.queries, **job.engine)
     summary = job.summary()
     with ExitStack() as stack:
@@ -185,8 +195,23 @@ def _run_at_once(job: Job, shown: Display) -> Summary:
         sink = Sink(engine, summary, writer, late, shown)
         start = perf_counter()
         source = stack.enter_context(job.open(job.lateness.live(lambda: sink.take(engine.poll()))))
-        for matches in feed(engine, source):
-            summary.bad_rows = source.bad_rows
-            sink.take(matches)
+        signals, matches, interrupted = Signals(), None, None
+        try:
+            for matches in feed(engine, source):
+                with signals:  # what is written is written whole
+                    summary.bad_rows = source.bad_rows
+                    sink.take(matches)
+                    matches = None
+        except KeyboardInterrupt as error:
+            interrupted = error
+            with signals:
+                if matches is not None:
+                    sink.take(matches)
+                with suppress(ValidationError):  # the stream has ended already
+                    sink.take(engine.flush(complete=False))
         summary.stop(perf_counter() - start)
+    if interrupted is not None:
+        shown.tell(f"interrupted after {summary.events:,} events")
+        _tell(job, summary, json)
+        raise interrupted
     return summary

@@ -191,6 +191,13 @@ class Engine(Moving):
             If a query needed more memory than its share; its ``matches`` are those of the call.
         QueryError
             If a query failed otherwise, likewise: the others have taken the batch.
+
+        Notes
+        -----
+        Handlers of signals run between two events, at least about every 25 ms (docs/reliability.md). What one raises,
+        as that of Ctrl-C does ``KeyboardInterrupt``, ends the call: a note on the error says how many events of the
+        batch were taken, and the matches that they completed come with the next call. With ``allowed_lateness`` the
+        batch is taken, and the rest of it matched in the next call.
         """
         found: Matches | None = self._quick(data) if rows is None and source is None and arrivals is None else None
         if found is not None:
@@ -348,10 +355,12 @@ class Engine(Moving):
             elif self._queries.defers:
                 self._time = moment
             try:
-                return self._take(batch)
+                found = self._take(batch)
             finally:
-                self._time = moment
-                self._queries.sweep(moment, self._position)
+                if not self._waits:  # else a signal ended it before all held events were matched
+                    self._time = moment
+                    self._queries.sweep(moment, self._position)
+            return self._handed(found)
 
     def poll(self) -> Matches:
         """Return the matches of held events if no input has come for ``idle_timeout``; else nothing.
@@ -426,16 +435,22 @@ class Engine(Moving):
 
         ``complete=False`` says that the stream broke off: matches that wait for a time after its last event are lost.
         """
-        with self._alone():
+        with self._alone(ended=self._waits):
+            if self._ended:  # a signal ended the call that found these
+                return self._give()
             batch = self._reorder.finish() if self._reorder is not None else None
             self._ended = True
             try:
-                return self._take(batch, complete=complete)
+                found = self._take(batch, complete=complete)
             finally:
-                self._queries.end(self._position, complete=complete)
-                self._shut()
-                if self._queries.control is not None:
-                    self._queries.control.end()
+                if self._waits:  # a signal ended it; it can be called again
+                    self._ended = False
+                else:
+                    self._queries.end(self._position, complete=complete)
+                    self._shut()
+                    if self._queries.control is not None:
+                        self._queries.control.end()
+            return self._handed(found)
 
     def listen(self, listener: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]) -> None:
         """Call a function with the latencies of all events, a stretch of the stream after the other.

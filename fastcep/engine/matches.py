@@ -95,6 +95,33 @@ def read(part: QueryMatches | Output) -> QueryMatches:
     return QueryMatches(part.query, Bindings(part.n, values, lengths), detected, counts, times, {}, windows)
 
 
+def _joined(parts: Sequence[QueryMatches | Output]) -> QueryMatches | Output:
+    """The matches of a query in several calls, one behind the other."""
+    some = [part for part in parts if part.n]
+    if len(some) < 2:
+        return some[0] if some else parts[-1]
+    all_ = [read(part) for part in some]
+    first, join = all_[0], np.concatenate
+    values = [join([part.bindings.values[number] for part in all_]) for number in range(len(first.bindings.values))]
+    lengths: list[Ints | None] = [
+        None if own is None else join([_present(part.bindings.lengths[number]) for part in all_])
+        for number, own in enumerate(first.bindings.lengths)
+    ]
+    detected, counts, times = (join([getattr(part, name) for part in all_]) for name in ("detected", "counts", "times"))
+    windows = None if first.windows is None else join([_present(part.windows) for part in all_])
+    returned = {
+        name: pa.chunked_array([part.returned[name] for part in all_]).unify_dictionaries().combine_chunks()
+        for name in first.returned
+    }
+    bindings = Bindings(sum(part.n for part in all_), values, lengths)
+    return QueryMatches(first.query, bindings, detected, counts, times, returned, windows, first.partial)
+
+
+def _present(values: Ints | None) -> Ints:
+    assert values is not None
+    return values
+
+
 class Layout:
     """The columns of a table of several queries' matches; looked up once for all calls.
 
@@ -147,6 +174,19 @@ class Matches:
     def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
         self._parts = parts
         self._layout = Layout(parts) if layout is None else layout
+
+    @staticmethod
+    def joined(found: Sequence[Matches]) -> Matches:
+        """The matches of several calls of one engine, one behind the other, in the order of its queries in the last."""
+        if len(found) == 1:
+            return found[0]
+        by_query: dict[int, list[QueryMatches | Output]] = {id(part.query): [] for part in found[-1]._parts}
+        for part in (part for matches in found for part in matches._parts):
+            by_query.setdefault(id(part.query), []).append(part)
+        parts = [_joined(own) for own in by_query.values()]
+        now = len(found[-1]._parts)  # behind these stand those of queries that the engine has no longer
+        gone = [part for part in parts[now:] if part.n]
+        return Matches([*parts[:now], *gone], None if gone else found[-1]._layout)
 
     def __len__(self) -> int:
         return sum([part.n for part in self._parts])

@@ -2,8 +2,8 @@
 
 What all queries share (event ring, strings, held and late events) and what they hold when empty is taken off first; the
 rest is divided equally, so that a query's share does not depend on what the others hold. A query that needs more loses
-its partial matches and sits out the rest of the batch; the others go on. The error comes when the batch is done and
-carries the matches that were found.
+its partial matches and sits out the rest of the batch, or of the 8,192 events of it that are taken at once; the others
+go on. The error comes when the batch is done and carries the matches that were found.
 """
 
 from __future__ import annotations

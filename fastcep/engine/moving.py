@@ -78,6 +78,7 @@ class Moving(Stream):
             :meth:`flush`; while another thread uses the engine.
         """
         with self._alone():
+            self._check_given()
             return snapshot(self._here(), None if groups is None else self._owned(groups))
 
     def extract(self, groups: Iterable[int]) -> bytes:
@@ -97,6 +98,7 @@ class Moving(Stream):
             As by `snapshot`; there is no room to make the rest anew. Nothing has changed then.
         """
         with self._alone():
+            self._check_given()
             chosen = self._owned(groups)
             data, rest = extracted(self._here(), chosen)
             self._queries.exchange(rest, self._owns.difference(chosen))
@@ -124,6 +126,7 @@ class Moving(Stream):
         """
         header, tables = _read(snapshot)
         with self._alone():
+            self._check_given()
             here = self._here()
             self._check_same(header)
             groups = header["groups"]

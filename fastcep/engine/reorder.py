@@ -160,7 +160,7 @@ class Reorderer:
         if not len(batch):
             if source is not None:
                 self._sources.setdefault(source, _Source(None, now))
-            return None
+            return self._release()  # what was put back
         if batch.sequence is None:
             batch = replace(batch, sequence=np.arange(self._arrived, self._arrived + len(batch)))
         others = min(self._slowest(now, source), INT64_MAX)
@@ -268,6 +268,11 @@ class Reorderer:
         parts = [run.events for run in self._runs]
         self._runs = []
         return self._merged(parts)
+
+    def put_back(self, events: EventBatch) -> None:
+        """Hold events again that were given last; those that follow them in the stream come behind them."""
+        if len(events):
+            self._runs.insert(0, _Run(events))
 
     def _slowest(self, now: int, but: object = ...) -> int:
         """The smallest watermark of the active sources, but for one; past INT64_MAX if there are none."""

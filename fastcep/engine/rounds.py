@@ -38,9 +38,14 @@ class _Lost:
     limited: bool
 
 
-def match_in_threads(queries: Queries, pool: Pool, going: Sequence[Running], events: Batch, faults: Faults) -> None:
-    """Run queries over a batch; of one that fails, or a part without memory, the others do not know."""
-    at_once = _expected(going, len(events.source)) >= PARALLEL_FROM
+def match_in_threads(
+    queries: Queries, pool: Pool, going: Sequence[Running], events: Batch, faults: Faults, of: int
+) -> None:
+    """Run queries over a batch; of one that fails, or a part without memory, the others do not know.
+
+    They share the work if that is worth while for ``of`` events, of which these are a piece.
+    """
+    at_once = _expected(going, of) >= PARALLEL_FROM
     lost: dict[Running, _Lost] = {}
     failed: dict[Running, Exception] = {}
     tasks = [(item, part) for item in going for part in parts_of_query(item.matcher)]

@@ -269,14 +269,17 @@ class Queries:
 
     # ----------------------------------------------------------------------- events
 
-    def match(self, batch: EventBatch, position: int, faults: Faults) -> None:
-        """Run all queries over a batch whose first event has this position; one that fails does not stop the others."""
+    def match(self, batch: EventBatch, position: int, faults: Faults, of: int) -> None:
+        """Run all queries over a batch whose first event has this position; one that fails does not stop the others.
+
+        It may be a piece of a larger one, ``of`` so many events, by which it is seen whether threads share the work.
+        """
         events = Batch(batch, position)
         if self.owned is not None:
             self._ignore_foreign(batch, self.owned)
         going = [item for item in self.running if self._bound(item, events, faults)]
         if self.pool is not None:
-            match_in_threads(self, self.pool, going, events, faults)
+            match_in_threads(self, self.pool, going, events, faults, of)
             return
         for first, last, shared in self.slices(events):
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]

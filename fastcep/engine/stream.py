@@ -21,6 +21,7 @@ from fastcep.engine.pool import Pool
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running import Running
 from fastcep.engine.several import Queries
+from fastcep.engine.signals import Signals
 from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.trial import TRIED
 from fastcep.errors import ValidationError
@@ -30,6 +31,9 @@ from fastcep.events.units import INT64_MIN
 from fastcep.query import ast
 
 __all__ = ["Stream"]
+
+#: Events of a batch that are matched at once where memory is limited.
+_PIECE = 1 << 13
 
 
 class Stream(Lane):
@@ -86,6 +90,8 @@ class Stream(Lane):
         self._many = self._unused.limit
         if control is not None and memory.sheds:
             control.memory = self._memory_use
+        self._signals = Signals()
+        self._found: list[Matches] = []  # before the end of a call, also of one that a signal's handler ended
         self._bind(make_intake(self._schema, self._strings), single_events(self._schema, self._strings), self._strings)
         first = [self._queries.prepare(query, 0) for query in queries]
         check_parted([item.plan for item in first], pool)
@@ -93,15 +99,26 @@ class Stream(Lane):
 
     @contextmanager
     def _alone(self, *, ended: bool = False) -> Iterator[None]:
-        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in."""
-        if not self._enter():
-            raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
-        try:
-            if self._ended and not ended:
-                raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
-            yield
-        finally:
-            self._leave()
+        """Hold the engine for one call: the GIL is released while it runs, so that another thread could come in.
+
+        Signal handlers run where `Signals.deliver` is called, and at the end.
+        """
+        with self._signals as signals:
+            if not self._enter():
+                raise ValidationError("the engine is busy in another thread; use it from one thread at a time")
+            try:
+                if signals.torn:
+                    raise ValidationError(
+                        "a signal that came twice ended an earlier call of the engine between a shedder or a listener "
+                        "and the queries, which may stand behind different events; restore a snapshot"
+                    )
+                if self._ended and not ended:
+                    raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
+                yield
+            finally:
+                if signals.torn:
+                    self._shut()
+                self._leave()
 
     def _run(self, running: Sequence[Running]) -> None:
         """Run these queries from now on."""
@@ -117,7 +134,7 @@ class Stream(Lane):
             self._queries.decide_one(old, None, self._position, self._faults)
         found = Matches([self._queries.found_by(old, self._faults)])
         self._run(rest)
-        return self._faults.settle(found)
+        return self._handed(found)
 
     def _asked(self) -> list[ast.Query]:
         return [item.query for item in self._queries]
@@ -153,6 +170,35 @@ class Stream(Lane):
         return self._give()
 
     def _match(self, batch: EventBatch) -> None:
+        """Match a batch piece by piece; what a signal's handler raises ends it behind one of them.
+
+        Where memory is limited the pieces do not depend on how long they take, as what has to give way would then too.
+        """
+        taken, size = 0, len(batch)
+        limited, control = self._memory.bytes is not None, self._queries.control
+        try:
+            while taken < size:
+                rest = size - taken
+                number = self._pieces.size(rest, TRIED if self._queries.trials else 1)
+                if limited:
+                    number = min(rest, _PIECE)
+                piece = batch if number == size else batch.slice(taken, taken + number)
+                if control is not None:
+                    control.begin(taken)
+                self._match_piece(piece, size)
+                self._pieces.took(number)
+                taken += number
+                if taken < size:
+                    self._read_events()
+                self._signals.deliver()
+        except BaseException as error:
+            if self._reorder is not None:
+                self._reorder.put_back(batch.slice(taken, size))
+            self._interrupted(error, taken, size)
+            raise
+
+    def _match_piece(self, batch: EventBatch, size: int) -> None:
+        """Match a piece of a batch that has ``size`` events in all."""
         queries, position = self._queries, self._position
         if queries.ring is not None:
             other = self._shared(len(batch)) - queries.ring.nbytes
@@ -165,7 +211,7 @@ class Stream(Lane):
         self._memory.divide(queries, self._shared(len(batch)), position)
         trials = queries.trials
         try:
-            queries.match(batch, position, self._faults)
+            queries.match(batch, position, self._faults, size)
         finally:
             if trials != queries.trials:
                 self._choose_way()
@@ -216,10 +262,52 @@ class Stream(Lane):
 
     def _give(self) -> Matches:
         """Give what was found, or the error on what went wrong."""
-        found = self._queries.found(self._faults)
-        if self._unused.due:
-            self._forget_strings()
+        with self._signals:
+            found = self._queries.found(self._faults)
+            if self._unused.due:
+                self._forget_strings()
+            return self._handed(found)
+
+    def _handed(self, found: Matches) -> Matches:
+        """Give these matches behind those that wait; where a signal's handler raises, they come with the next call."""
+        found = Matches.joined([*self._found, found])
+        self._found = [found]
+        try:
+            self._signals.deliver()
+        except BaseException as error:
+            self._waits = True
+            error.add_note("fastcep: the call was carried out; the matches that it found come with the next call")
+            raise
+        self._found, self._waits = [], False
         return self._settle(found)
+
+    def _read_events(self) -> None:
+        """Read what matches need of events that may leave the ring with the next ones."""
+        if not self._queries.is_plain:
+            self._found.append(self._queries.found(self._faults))
+
+    def _interrupted(self, error: BaseException, taken: int, size: int) -> None:
+        """Go on behind ``taken`` of the events of a call, of which an error ended the matching."""
+        with self._signals:
+            if self._queries.ring is not None:
+                self._queries.ring.cut(self._position)
+            self._read_events()
+            self._waits = True
+            rest = f"hand over the other {size - taken:,} again"
+            if self._reorder is not None:
+                rest = f"the other {size - taken:,} are held back and come first in the next call"
+            error.add_note(
+                f"fastcep: {taken:,} of {size:,} events were taken; {rest if taken < size else 'these are all'}. The "
+                "matches that were found come with the next call"
+            )
+
+    def _check_given(self) -> None:
+        """Refuse to move state while matches wait, which are no part of it."""
+        if any(map(len, self._found)) or any(matcher.found for matcher in self._queries.matchers):
+            raise ValidationError(
+                "matches wait that were found by a call which a signal ended, and they are no part of the state; take "
+                "them first: process() the rest of the events, or none"
+            )
 
     def _settle(self, found: Matches) -> Matches:
         """Give this, or the error on what went wrong."""

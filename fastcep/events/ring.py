@@ -150,6 +150,10 @@ class EventRing:
         """Count events that were written into the buffers, behind ``tail``."""
         self._tail += events
 
+    def cut(self, tail: int) -> None:
+        """Forget the events from the position ``tail`` on."""
+        self._tail = max(self._head, min(tail, self._tail))
+
     def rows(self, positions: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
         """Give all that is kept of the events at these positions: ``time``, ``type``, ``seq``, ``c3``, ``n3`` …"""
         slots = positions & (self.capacity - 1)

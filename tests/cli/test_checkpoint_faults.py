@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -227,7 +228,7 @@ def test_the_memory_limit(warm: Warm) -> None:
     assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int) -> None:
     process = warm.start(*RUN, "--checkpoint", "state", "--output", "m.csv", "--batch-rows", "5")
     record = warm.folder / "state" / "checkpoint.json"
@@ -235,5 +236,6 @@ def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int
     wait_for(lambda: record.read_bytes() != before, "commit", warm.errors)
     os.kill(process, number)
     assert warm.wait(process) == code, warm.errors()
+    assert re.search(r"interrupted after [\d,]+ events; committed up to row [\d,]+: start the command", told(warm))
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     finish(warm)

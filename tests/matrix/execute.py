@@ -19,6 +19,7 @@ from naive import Event
 from timed_out import timed_out_rows
 
 import fastcep as fc
+from fastcep._core.interrupt import set_pause
 from fastcep.engine import parted, rounds, several, stream, trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
@@ -118,7 +119,21 @@ def patched(run: Run) -> Iterator[None]:
         least = 1 if run.at_once else 1 << 60
         put(rounds, "PARALLEL_FROM", least)
         put(parted, "PARALLEL_MATCHES", least)
+        if run.interrupted:
+            choices = random.Random(run.choices)
+
+            def interrupt() -> None:
+                if choices.random() < 0.3:
+                    raise Interrupt
+
+            put(stream, "_PIECE", 1)
+            set_pause(0, interrupt)
+            stack.callback(set_pause)
         yield
+
+
+class Interrupt(BaseException):
+    """What a signal's handler raises."""
 
 
 class Execution:
@@ -216,14 +231,41 @@ class Execution:
         if form == "send":
             self.outcome.paths.add("send")
             for event in part:
-                found = [harness.send(engine, self.schema, event) for engine in self.fleet.engines]
-                self.take(found)
+                self.take([self.sent(engine, event) for engine in self.fleet.engines])
             return
         self.outcome.paths.add("Arrow" if form in ARROW else "dict")
-        self.call("process", formed(harness.batch(self.schema, part), form))
+        self.take([self.processed(engine, part, form) for engine in self.fleet.engines])
+
+    def sent(self, engine: fc.Engine, event: Event) -> fc.Matches:
+        """Send an event; if it is taken and the call ends before its matches are given, ask for these."""
+        before = engine.metrics()["events"]
+        try:
+            return harness.send(engine, self.schema, event)
+        except Interrupt:
+            taken = self.run.lateness is not None or engine.metrics()["events"] > before
+            return self.processed(engine, [] if taken else [event], "dict")
+
+    def processed(self, engine: fc.Engine, part: Sequence[Event], form: str) -> fc.Matches:
+        """Process a batch; where the call ends before its end, give the rest again."""
+        while True:
+            before = engine.metrics()["events"]
+            try:
+                return engine.process(formed(harness.batch(self.schema, part), form))
+            except Interrupt:
+                taken = len(part) if self.run.lateness is not None else engine.metrics()["events"] - before
+                part = part[taken:]
 
     def call(self, name: str, *arguments: Any) -> None:
-        self.take([getattr(engine, name)(*arguments) for engine in self.fleet.engines])
+        """Call a method of each engine, again if it is interrupted."""
+        found: list[fc.Matches] = []
+        for engine in self.fleet.engines:
+            while True:
+                try:
+                    found.append(getattr(engine, name)(*arguments))
+                    break
+                except Interrupt:
+                    continue
+        self.take(found)
 
     def take(self, found: Sequence[fc.Matches]) -> None:
         """Keep what one call of each engine returned, and what it set aside."""
@@ -297,6 +339,7 @@ class Execution:
             name for name, used in {
                 "long way": run.long_way, "allowed_lateness": run.lateness is not None, "timed_out": run.timed_out,
                 "shedder": run.shedder is not None, "memory_limit": run.memory_limit, "attributes": run.attributes,
+                "interrupted": run.interrupted,
             }.items() if used
         }  # fmt: skip
 

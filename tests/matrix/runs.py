@@ -16,7 +16,7 @@ PATHS = (
     "store=rows", "store=factorised", "store=auto", "trial → rows", "trial → factorised", "index=full", "index=key",
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
     "long way", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
-    "memory_limit", "attributes", "slices by time", "slices by key",
+    "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
@@ -45,6 +45,8 @@ class Run:
         Batches (by number) before which time is advanced, as far as the input allows.
     move
         What happens to the engine between batches.
+    interrupted
+        Whether signal handlers that raise end calls, which go on with the rest.
     choices
         A seed for what is decided while it runs.
     """
@@ -65,6 +67,7 @@ class Run:
     shedder: str | None = None
     memory_limit: bool = False
     attributes: bool = False
+    interrupted: bool = False
     choices: int = 0
 
     def without(self, option: str) -> Run:
@@ -106,6 +109,7 @@ def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
         shedder=None if rowless else draw(st.sampled_from(SHEDDERS)),
         memory_limit=rarely(True, False, 5),
         attributes=rarely(True, False, 5),
+        interrupted=rarely(True, False, 5),
         choices=draw(st.integers(0, 99)),
     )
 

@@ -60,7 +60,12 @@ def run_durably(job: Job, options: CheckpointOptions, shown: Display) -> Summary
             if record.finished:
                 folder.clear(record)
         if record is None or not record.finished:
-            record = _Run(job, folder, settings, options.seconds, record, shown).to_the_end()
+            run = _Run(job, folder, settings, options.seconds, record, shown)
+            try:
+                record = run.to_the_end()
+            except KeyboardInterrupt:
+                run.interrupted()
+                raise
         elif not missing(record, job):
             shown.tell(
                 f"nothing to do: the run of --checkpoint '{options.folder}' is finished behind row {record.rows:,}; "
@@ -123,6 +128,13 @@ class _Run:
             record = self._commit(taker, finished=True, bad_rows=bad_rows)
         self._shown.tell(f"{record.number:,} commits; those of this run took {commits.seconds:.3f} s")
         return record
+
+    def interrupted(self) -> None:
+        """Say how far the run has come."""
+        events, rows = self._engine.metrics()["events"], self._commits.rows
+        self._shown.tell(
+            f"interrupted after {events:,} events; committed up to row {rows:,}: start the command again to go on"
+        )
 
     @staticmethod
     def _steps(taker: Taker, rest: Rest) -> Iterator[Matches]:

@@ -100,7 +100,8 @@ class Control:
         self.queries: list[Controlled] = []
         self._prices = table.picoseconds()
         self._costs = np.zeros(MOST_EVENTS, np.int64)
-        self._arrivals: Ints | None = None
+        self._arrivals: Ints | None = None  #: of the batch, whose events from `_first` on are matched
+        self._first = 0
         self._decisions = 0
         self._past: deque[float] = deque(maxlen=_PAST)
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
@@ -166,6 +167,11 @@ class Control:
                     "Engine.now(), not of the epoch"
                 )
         self._arrivals = arrivals
+        self._first = 0
+
+    def begin(self, first: int) -> None:
+        """Say that the events matched next are those of the batch from ``first`` on."""
+        self._first = first
 
     def stretch(self, rest: int) -> int:
         """How many of the ``rest`` events of a batch are to be matched until `taken` is called."""
@@ -175,8 +181,9 @@ class Control:
         return number
 
     def taken(self, times: Ints, first: int, last: int) -> None:
-        """Take into account the events ``first:last`` of a batch, which have just been matched."""
-        arrivals = None if self._arrivals is None else self._arrivals[first:last]
+        """Take into account the events ``first:last`` behind `begin`, which have just been matched."""
+        begun = self._first
+        arrivals = None if self._arrivals is None else self._arrivals[begun + first : begun + last]
         number = last - first
         if isinstance(self.clock, VirtualClock):
             processing, event = self.clock.run(self._costs[:number], arrivals)
@@ -199,7 +206,7 @@ class Control:
         for query in self.queries:
             query.given += number
         if self._pace.since >= self._pace.step:
-            self._decide(int(times[last - 1]), last, waited, began)
+            self._decide(int(times[last - 1]), begun + last, waited, began)
 
     def _tell(self, processing: Floats, event: Floats) -> None:
         for listener in self.listeners:

@@ -1,0 +1,219 @@
+"""Signals end calls of an engine between two events, and nothing is lost; the matrix draws them with all else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastcep as fc
+from fastcep._core.interrupt import set_pause
+from fastcep.engine import signals, stream
+from fastcep.engine.signals import Signals
+from fastcep.errors import ValidationError
+
+SCHEMA = fc.Schema({"A": {"k": "int64"}, "B": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
+ALL = np.arange(10)
+
+
+@pytest.fixture(autouse=True)
+def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(stream, "_PIECE", 1)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    set_pause()
+    signal.signal(signal.SIGINT, before)
+
+
+def batch(places: Any) -> dict[str, Any]:
+    """Events A and B in turn, at the times 0, 1, …"""
+    return {"type": ["AB"[i % 2] for i in places], "ts": places, "k": np.zeros(len(places), np.int64)}
+
+
+def made(text: str = "", names: str = "q", **options: Any) -> fc.Engine:
+    pattern = f"PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 3ns {text}"
+    return fc.Engine([fc.parse(pattern, SCHEMA, name=name) for name in names], **options)
+
+
+def at_look(number: int) -> None:
+    """Let Ctrl-C be pressed when the engine looks for signals the time with this number, from 0."""
+    looks = iter(range(1000))
+    set_pause(0, lambda: next(looks) == number and signal.raise_signal(signal.SIGINT))
+
+
+def rows(matches: fc.Matches) -> list[Any]:
+    return matches.to_arrow().to_pylist()
+
+
+WAYS: dict[str, Callable[[], fc.Engine]] = {
+    "short way": made,
+    "rows": lambda: made(store="rows"),
+    "factorised": lambda: made(store="factorised"),
+    "several queries": lambda: made(names="qr"),
+    "RETURN": lambda: made("RETURN a.k + b.k AS sum"),
+    "memory": lambda: made(memory_limit="1GiB"),
+    "RETURN, memory": lambda: made("RETURN a.k + b.k AS sum", memory_limit="1GiB"),
+    "threads": lambda: fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 3ns", SCHEMA), threads=2),
+    "windows": lambda: fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN EVERY 2 EVENTS CLOSE AFTER 3ns", SCHEMA)),
+    "shedder": lambda: made(shedder=fc.shedding.by_name("rs"), clock="virtual", latency_bound="1h"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_ends_between_two_events_and_the_rest_can_be_given(way: str) -> None:
+    truth = rows(WAYS[way]().process(batch(ALL)))
+    ended = set()
+    for look in range(12):
+        engine, taken = WAYS[way](), len(ALL)
+        at_look(look)
+        try:
+            found = rows(engine.process(batch(ALL)))
+        except KeyboardInterrupt as error:
+            set_pause()
+            taken = engine.metrics()["events"]
+            note = f"fastcep: {taken} of 10 events were taken; hand over the other {10 - taken} again. The"
+            told = error.__notes__[0]
+            assert told.startswith((note,) if taken < 10 else ("fastcep: 10 of 10", "fastcep: the call was carried"))
+            ended.add(taken)
+            found = rows(engine.process(batch(ALL[taken:])))
+        assert found == truth, (look, taken)
+    assert len(ended) > 6 and 10 in ended
+
+
+def test_what_is_held_back_comes_first_in_the_next_call() -> None:
+    truth = made(allowed_lateness="2ns").process(batch(ALL))
+    for look in range(4):
+        engine = made(allowed_lateness="2ns")
+        at_look(look)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            engine.process(batch(ALL))
+        set_pause()
+        assert "are held back and come first in the next call" in caught.value.__notes__[0]
+        assert rows(engine.process(batch(ALL[:0]))) == rows(truth)
+
+
+@pytest.mark.parametrize("look", range(7))
+def test_flush_can_be_called_again(look: int) -> None:
+    def held() -> fc.Engine:
+        engine = made(allowed_lateness="1h")
+        engine.process(batch(ALL))
+        return engine
+
+    truth, engine = rows(held().flush()), held()
+    at_look(look)
+    with pytest.raises(KeyboardInterrupt):
+        engine.flush()
+    set_pause()
+    assert rows(engine.flush()) == truth
+    with pytest.raises(ValidationError, match="ended by flush"):
+        engine.flush()
+
+
+def test_state_does_not_move_while_matches_wait() -> None:
+    engine = made()
+    at_look(4)
+    with pytest.raises(KeyboardInterrupt):
+        engine.process(batch(ALL))
+    set_pause()
+    with pytest.raises(ValidationError, match=r"matches wait .* take them first"):
+        engine.snapshot()
+    taken = engine.metrics()["events"]
+    found = rows(engine.process(batch(ALL[:0])))
+    moved = fc.Engine.restore(engine.snapshot())
+    assert found + rows(moved.process(batch(ALL[taken:]))) == rows(made().process(batch(ALL)))
+
+
+def test_a_handler_that_raises_nothing_ends_nothing() -> None:
+    called = []
+    signal.signal(signal.SIGINT, lambda *_: called.append(made().process(batch(ALL))))
+    for look in range(4):
+        engine = made(memory_limit="1GiB")
+        at_look(look)
+        assert rows(engine.process(batch(ALL))) == rows(made().process(batch(ALL)))
+    assert len(called) == 4
+
+
+@pytest.mark.parametrize("options", [{}, {"memory_limit": "8GiB"}, {"threads": 2}])
+def test_ctrl_c_ends_a_long_call(options: dict[str, Any]) -> None:
+    """The signal comes from another thread when the call is in the middle of a batch that takes seconds."""
+    number = np.arange(3_000_000)
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [k] AND a.time + 200000 < b.time WITHIN 100us", SCHEMA)
+    engine = fc.Engine(query, store="rows", index="off" if "threads" not in options else "full", **options)
+    looked = threading.Event()
+    looks = iter(range(1 << 30))
+    set_pause(call=lambda: next(looks) == 3 and looked.set())
+
+    def press() -> None:
+        looked.wait(300)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        engine.process({"type": np.array(["A", "B"])[number % 2].tolist(), "ts": number, "k": number % 2})
+    thread.join()
+    taken = engine.metrics()["events"]
+    assert 0 < taken < len(number)
+    assert f"{taken:,} of 3,000,000 events were taken" in caught.value.__notes__[0]
+
+
+# --------------------------------------------------------------- handlers that wait
+
+
+def test_handlers_wait_until_they_are_delivered() -> None:
+    called: list[tuple[int, bool]] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        called.append((number, frame is not None))
+
+    signal.signal(signal.SIGINT, note)
+    with Signals() as waiting:
+        signal.raise_signal(signal.SIGINT)
+        with waiting:
+            signal.raise_signal(signal.SIGINT)
+        assert not called
+        waiting.deliver()
+        assert called == [(signal.SIGINT, True)]
+        signal.raise_signal(signal.SIGINT)
+    assert len(called) == 2 and signal.getsignal(signal.SIGINT) is note
+
+
+def test_a_handler_that_is_set_meanwhile_stays() -> None:
+    with Signals():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_other_threads_leave_handlers_alone() -> None:
+    def look() -> None:
+        with Signals() as waiting:
+            found.append(signal.getsignal(signal.SIGINT))
+            waiting.deliver()
+
+    found: list[object] = []
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]
+
+
+def test_a_signal_that_comes_again_ends_what_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener that hangs can be interrupted; the engine says that it may be torn."""
+    monkeypatch.setattr(signals, "PATIENCE", 0.0)
+    engine = made(latency_bound="1h", clock="virtual")
+
+    def hang(*_: object) -> None:
+        while True:
+            signal.raise_signal(signal.SIGINT)
+
+    engine.listen(hang)
+    with pytest.raises(KeyboardInterrupt):
+        engine.process(batch(ALL))
+    with pytest.raises(ValidationError, match="a signal that came twice ended an earlier call"):
+        engine.process(batch(ALL))
