@@ -2,8 +2,8 @@
 
 Each mutant of ``mutants.toml`` is a small change that a programmer could make by mistake: a clause is forgotten in one
 of the stores, indexes, slices, snapshots or threads that has to heed it. The change is made in a copy of the tree, and
-``tests/test_matrix.py`` runs there with the default number of examples. A mutant that no example notices fails this
-script.
+the matrix runs there with the default number of examples, then the tests that are about single paths. A mutant that
+none of them notices fails this script.
 """
 
 from __future__ import annotations
@@ -32,6 +32,16 @@ class Mutant:
     after: str
 
 
+#: What runs until a test fails: the matrix, then the tests of single paths.
+TESTS = {
+    "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
+    "by tests of the path": [
+        "tests/plan/test_keyed.py", "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
+        "tests/engine/test_stores_properties.py", "tests/engine/state/test_keygroups.py",
+        "tests/engine/state/test_moving_properties.py", "tests/spark/test_slices.py",
+    ],
+}  # fmt: skip
+
 MUTANTS = [Mutant(**one) for one in tomllib.loads((ROOT / "ci/mutants.toml").read_text(encoding="utf-8"))["mutant"]]
 
 
@@ -48,15 +58,18 @@ def main() -> int:
     if arguments.list or wrong:
         print("\n".join(m.name for m in chosen))
         return int(bool(wrong))
-    survivors = [mutant.name for mutant in chosen if not killed(mutant)]
+    outcomes = {mutant.name: outcome(mutant) for mutant in chosen}
+    survivors = [name for name, how in outcomes.items() if how is None]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed")
+    for tests in TESTS:
+        print(f"{sum(how == tests for how in outcomes.values())} {tests}")
     for name in survivors:
         print(f"survived: {name}")
     return int(bool(survivors))
 
 
-def killed(mutant: Mutant) -> bool:
-    """Make a mutant in a copy of the tree and tell whether a test fails."""
+def outcome(mutant: Mutant) -> str | None:
+    """Make a mutant in a copy of the tree and tell which tests kill it; None for none."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastcep-mutant-") as folder:
         tree = Path(folder) / "tree"
@@ -64,16 +77,20 @@ def killed(mutant: Mutant) -> bool:
         shutil.copytree(ROOT, tree, ignore=others)
         path = tree / mutant.file
         path.write_text(path.read_text(encoding="utf-8").replace(mutant.before, mutant.after), encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
-        test = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
-        chosen = ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"]
-        done = subprocess.run([*test, *chosen], cwd=tree, env=environment, capture_output=True, text=True)
-    crashed = done.returncode < 0  # by a signal
-    verdict = "killed" if crashed else {0: "SURVIVED", 1: "killed"}.get(done.returncode)
-    if verdict is None:
-        raise SystemExit(f"{mutant.name}: the tests could not run\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        killer = next((how for how, tests in TESTS.items() if fails(mutant, tree, tests)), None)
+    verdict = f"killed {killer}" if killer else "SURVIVED"
     print(f"{mutant.name}: {verdict} ({time.monotonic() - begin:.0f} s)", flush=True)
-    return verdict == "killed"
+    return killer
+
+
+def fails(mutant: Mutant, tree: Path, tests: list[str]) -> bool:
+    """Whether a test fails, or crashes."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+    if done.returncode > 1:
+        raise SystemExit(f"{mutant.name}: the tests could not run\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.returncode != 0
 
 
 if __name__ == "__main__":

@@ -44,8 +44,11 @@ def rarely() -> st.SearchStrategy[bool]:
 
 
 @st.composite
-def streams(draw: Draw, schema: Schema, most: int = 9) -> list[Event]:
-    """Up to ``most`` events in order, many at the same time; one value in eight or so is null."""
+def streams(draw: Draw, schema: Schema, most: int = 9, few: bool = False) -> list[Event]:
+    """Up to ``most`` events in order, many at the same time; one value in eight or so is null.
+
+    ``few``: nearly all values of an attribute are one of two, so that many events agree in it.
+    """
     events: list[Event] = []
     count = draw(st.integers(draw(st.sampled_from([0, *[min(4, most)] * 7])), most))
     time, seq = draw(st.sampled_from([0, 0, 5, -3])), -1
@@ -53,11 +56,13 @@ def streams(draw: Draw, schema: Schema, most: int = 9) -> list[Event]:
         name = draw(st.sampled_from(schema.type_names))
         time += draw(st.sampled_from([0, 0, 1, 1, 0, 2, 5]))
         seq += 1 if schema.sequence is None else draw(st.sampled_from([1, 1, 2, 5]))
-        values = {key: draw(values_of(dtype)) for key, dtype in schema.attributes(name).items()}
+        values = {key: draw(values_of(dtype, few)) for key, dtype in schema.attributes(name).items()}
         events.append(Event(name, time, seq, values))
     return events
 
 
-def values_of(dtype: str) -> st.SearchStrategy[Value]:
+def values_of(dtype: str, few: bool = False) -> st.SearchStrategy[Value]:
     """A value of a dtype, or null."""
+    if few:
+        return st.sampled_from(VALUES[dtype][:2] * 8 + [VALUES[dtype][-1], None])
     return st.sampled_from(VALUES[dtype][:3] * 3 + VALUES[dtype] + [None, None])

@@ -176,26 +176,26 @@ class Stream(Lane):
         """
         taken, size = 0, len(batch)
         limited, control = self._memory.bytes is not None, self._queries.control
-        try:
-            while taken < size:
-                rest = size - taken
-                number = self._pieces.size(rest, TRIED if self._queries.trials else 1)
-                if limited:
-                    number = min(rest, _PIECE)
-                piece = batch if number == size else batch.slice(taken, taken + number)
-                if control is not None:
-                    control.begin(taken)
-                self._match_piece(piece, size)
-                self._pieces.took(number)
-                taken += number
-                if taken < size:
-                    self._read_events()
+        while taken < size:
+            rest = size - taken
+            number = self._pieces.size(rest, TRIED if self._queries.trials else 1)
+            if limited:
+                number = min(rest, _PIECE)
+            piece = batch if number == size else batch.slice(taken, taken + number)
+            if control is not None:
+                control.begin(taken)
+            self._match_piece(piece, size)
+            self._pieces.took(number)
+            taken += number
+            if taken < size:
+                self._read_events()
+            try:
                 self._signals.deliver()
-        except BaseException as error:
-            if self._reorder is not None:
-                self._reorder.put_back(batch.slice(taken, size))
-            self._interrupted(error, taken, size)
-            raise
+            except BaseException as error:
+                if self._reorder is not None:
+                    self._reorder.put_back(batch.slice(taken, size))
+                self._interrupted(error, taken, size)
+                raise
 
     def _match_piece(self, batch: EventBatch, size: int) -> None:
         """Match a piece of a batch that has ``size`` events in all."""

@@ -67,12 +67,13 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
     schema = draw(schemas())
     cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
     several = focus is None and draw(st.sampled_from([False, False, False, True]))
-    themes = {"stores": ("stores",), "keys": ("policies", "windows", "policies", "windows", "joins", "operators")}
+    themes = {"stores": ("stores",), "keys": ("keys", "keys", "keys", "policies", "windows", "operators")}
     keyed = focus == "keys" or (focus == "slices" and cut == "key")
     names, about = ("q", "r")[: 1 + several], themes.get(focus or "", ())
     drawn = tuple(draw(whole_queries(schema, name, about, keyed=keyed)) for name in names)
     queries = [item.query for item in drawn]
-    events = draw(streams(schema, most(queries)))
+    few = draw(st.sampled_from([False, False, False, True] if focus is None else [True, True, False]))
+    events = draw(streams(schema, most(queries), few))
     run = Run() if focus == "slices" else draw(runs(schema, events))
     if focus == "stores":
         run = replace(run, store="factorised", index="full", timed_out=False, shedder=None, threads=1)

@@ -54,7 +54,7 @@ def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
     make = Expressions(draw, query.schema, leaves_of(query.pattern))
     key = make.pick(*make.shared())
     other = make.pick(*make.shared())
-    partition = tuple(dict.fromkeys(make.pick((), (), (key,), (other, key), (key, other))))
+    partition = tuple(dict.fromkeys(make.pick((), (), (), (key,), (other, key), (other, key))))
     parts: list[ast.Expr] = [] if query.where is None else [query.where]
     if draw(st.sampled_from([True, True, False])):
         parts.append(ast.SameAttributes((key,)))
@@ -74,12 +74,12 @@ def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
 
 #: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
 #: and numbers of conjuncts are likely. Every clause can stand in each of them; most of "stores" have a choice of the
-#: store.
+#: store. "keys" leaves most to the conditions of `with_keys`.
 THEMES = ("joins", "stores", "policies", "operators", "stores", "windows")
-_USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3}
+_USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3, "keys": 2}
 _CONJUNCTS = {
     "joins": (1, 1, 1, 0, 2, 3), "stores": (1, 0, 1, 2), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3),
-    "windows": (0, 0, 1, 2),
+    "windows": (0, 0, 1, 2), "keys": (0, 0, 0, 1),
 }  # fmt: skip
 
 
@@ -122,8 +122,9 @@ def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
     others = (patterns, nested_patterns, negated_patterns, joins)
     if theme == "stores":
         return draw(joins(schema))
-    kind = draw(st.sampled_from({"joins": (joins,) * 6 + others, "operators": (nested_patterns,) * 6 + others}.get(
-        theme, others)))  # fmt: skip
+    kind = draw(st.sampled_from({
+        "joins": (joins,) * 6 + others, "operators": (nested_patterns,) * 6 + others, "keys": (joins,) * 8 + others,
+    }.get(theme, others)))  # fmt: skip
     return draw(kind(schema) if kind in (joins, patterns) else kind(schema, _ANY))
 
 
