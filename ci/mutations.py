@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def outcome(mutant: Mutant) -> str | None:
-    """Make a mutant in a copy of the tree and tell which tests kill it; None for none."""
+    """Make a mutant in a copy of the tree; return the group of tests that kills it, None if it survives."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastcep-mutant-") as folder:
         tree = Path(folder) / "tree"
@@ -84,7 +84,7 @@ def outcome(mutant: Mutant) -> str | None:
 
 
 def fails(mutant: Mutant, tree: Path, tests: list[str]) -> bool:
-    """Whether a test fails, or crashes."""
+    """Return whether a test fails or crashes."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)

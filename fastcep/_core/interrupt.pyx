@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""How long events are matched between two looks for signals: about ``PAUSE``.
+"""How many events are matched before the engine looks for signals again: as many as take about `PAUSE`.
 
-The loop of one query over events pauses behind a chunk when its time is up (`Pause`). Several queries, and the parts of
-one in threads, must all stand behind the same event: they take piece after piece of a batch, and `Pieces` says how many
-events of a piece take so long, as the ones before did.
+The loop of a single query over the events stops after the chunk in which its time runs out (`Pause`). Several queries, or
+the parts of one query in several threads, must all have matched the same events at that moment: they take a batch piece by
+piece, and `Pieces` derives the size of the next piece from the time that the last one took.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
@@ -13,28 +13,28 @@ from fastcep._core.predicate cimport CHUNK
 
 cdef enum:
     PAUSE = 25_000_000       # ns
-    LONG = 1_000_000         # for a chunk: the next one is smaller
-    FIRST = 64               # events of the first piece; what they take is not known yet
+    LONG = 1_000_000         # ns; the chunk after one that took longer is smaller
+    FIRST = 64               # events of the first piece, whose cost per event is not known yet
     LARGEST = 1 << 30
 
 cdef int64_t pause = PAUSE
-cdef object told = None
+cdef object hook = None      # called whenever the engine looks for signals
 
 
 cdef int64_t monotonic() noexcept nogil:
-    """The time in ns on a clock that only grows."""
+    """Return the time in ns of a clock that is never set back."""
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef int64_t deadline() noexcept:
-    """Of a loop that begins now."""
+    """Return when a loop that starts now has to pause."""
     return monotonic() + pause if pause else -1
 
 
 cdef bint is_over(Pause* pause, int64_t* began) noexcept nogil:
-    """Whether the time of a loop is up behind a chunk, which ``began`` then; the next one begins now."""
+    """Return whether a loop has to pause after a chunk that began at ``began``, which is set to now for the next one."""
     cdef int64_t now = monotonic()
     if now - began[0] > LONG:
         pause.most = max(1, pause.most // 8)
@@ -46,50 +46,52 @@ cdef bint is_over(Pause* pause, int64_t* began) noexcept nogil:
 
 
 cdef bint always() noexcept:
-    """Whether signals are looked for behind every event, see `set_pause`."""
+    """Return whether the engine looks for signals after every event, see `set_pause`."""
     return pause == 0
 
 
 cdef int poll() except -1:
     """Run the handlers of signals that have come, if this is the main thread; what they raise is raised here."""
-    if told is not None:
-        told()
+    call_hook()
     PyErr_CheckSignals()
     return 0
 
 
-def tell():
-    """Call what `set_pause` was given."""
-    if told is not None:
-        told()
+cpdef int call_hook() except -1:
+    """Call the function that `set_pause` set."""
+    if hook is not None:
+        hook()
+    return 0
 
 
 def set_pause(int64_t nanoseconds=PAUSE, call=None):
-    """Look for signals so often, 0: behind every event; call this each time. For tests."""
-    global pause, told
-    pause, told = nanoseconds, call
+    """Set the time between two looks for signals, and a function that each look calls. For tests.
+
+    Parameters
+    ----------
+    nanoseconds
+        The time; 0: look after every event.
+    call
+        The function; None: none.
+    """
+    global pause, hook
+    pause, hook = nanoseconds, call
 
 
 cdef class Pieces:
-    """How many events a piece of a batch has."""
+    """Sizes of the pieces in which a batch is matched."""
 
     def __cinit__(self):
         self.step = FIRST
 
-    cdef Py_ssize_t begin(self, Py_ssize_t rest, Py_ssize_t least) noexcept:
+    cpdef Py_ssize_t begin(self, Py_ssize_t rest, Py_ssize_t least=1) noexcept:
+        """Start a piece; return how many of the ``rest`` events it has, ``least`` or more if there are as many."""
         self.began = monotonic()
         return min(rest, max(least, self.step if pause else <Py_ssize_t>1))
 
-    cdef void end(self, Py_ssize_t events) noexcept:
+    cpdef void end(self, Py_ssize_t events) noexcept:
+        """End a piece of this many events."""
         cdef int64_t spent = max(<int64_t>1, monotonic() - self.began)
         cdef double fits = <double>events * PAUSE / spent
-        if events >= self.step or spent > PAUSE:  # else it was the end of a batch, and tells little
+        if events >= self.step or spent > PAUSE:  # not the short rest of a batch, whose cost is mostly that of the call
             self.step = <Py_ssize_t>max(1.0, min(fits, 4.0 * events, <double>LARGEST))
-
-    def size(self, Py_ssize_t rest, Py_ssize_t least=1):
-        """Begin a piece: how many of the ``rest`` events it has; ``least``, if there are so many."""
-        return self.begin(rest, least)
-
-    def took(self, Py_ssize_t events):
-        """End a piece that had so many events."""
-        self.end(events)

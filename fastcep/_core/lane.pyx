@@ -201,7 +201,7 @@ cdef class Lane:
     cdef set take(self, const Events* events, bint release, Py_ssize_t* taken):
         """Let all matchers take the events; ``taken`` is how many all of them have.
 
-        Returns the numbers of those that could not take all of them, None for none.
+        Returns the numbers of those that could not take all of them, or None.
         """
         cdef Matcher matcher
         cdef Py_ssize_t first = 0, last, size = events.size, came, judged = 0

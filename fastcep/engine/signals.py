@@ -1,16 +1,18 @@
-"""Signal handlers wait while an engine changes its state, and run between two events.
+"""Delay signal handlers while an engine changes its state, and run them between two events.
 
-Python runs a signal's handler in the main thread, between any two of its instructions, and whatever the handler raises,
-as that of Ctrl-C does ``KeyboardInterrupt``, appears there. In the middle of a call that would leave an engine whose
-queries stand behind different events. So a call of an engine holds the handlers back (`Signals` is its context manager)
-and lets them run where all queries stand behind the same event (`Signals.deliver`), at least about every 25 ms.
+Python may run the handler of a signal between any two instructions of the main thread, and what the handler raises
+(that of Ctrl-C raises ``KeyboardInterrupt``) is raised there. In the middle of a call this would leave an engine in
+which some queries have seen an event that others have not. So a call of an engine delays the handlers (`Signals` is
+its context manager) and runs them where all queries have seen the same events (`Signals.deliver`), about every 25 ms
+or more often.
 
-A handler that is held back for longer than `PATIENCE`, because a shedder or a listener does not return, runs at once
-when its signal comes again. What it raises then may leave the engine torn: `Signals.torn`.
+If a handler has been delayed for longer than `PATIENCE`, because a shedder or a listener does not return, it runs at
+once when its signal comes again. If it raises then, the engine's state is inconsistent: `Signals.torn`.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
@@ -18,18 +20,21 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
-from fastcep._core.interrupt import tell
+from fastcep._core.interrupt import call_hook
 
 __all__ = ["Signals"]
 
-#: Seconds for which a handler is held back when its signal comes again.
+#: A handler that has been delayed for this many seconds runs at once when its signal comes again.
 PATIENCE = 1.0
 
 _Handler = Callable[[int, FrameType | None], Any]
 
-#: The signals whose handlers are held back: those that are sent to end, interrupt or wake a program.
+#: The signals whose handlers are delayed: those that are sent to end, interrupt or wake a program.
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2", "SIGBREAK")
 _NUMBERS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+
+# What `signal.getsignal` and `signal.signal` call; they convert numbers to enums, which takes ten times as long.
+_get_handler, _set_handler = _signal.getsignal, _signal.signal
 
 
 def _is_main() -> bool:
@@ -37,12 +42,12 @@ def _is_main() -> bool:
 
 
 class Signals:
-    """Holds back the handlers of signals while it is entered, in the main thread; may be entered again inside.
+    """Context manager that delays signal handlers; it may be nested. Outside of the main thread it does nothing.
 
     Attributes
     ----------
     torn
-        Whether a handler has raised in the middle of a call, because it had been held back for too long.
+        Whether a handler has raised in the middle of a call, because it had been delayed for too long.
     """
 
     def __init__(self) -> None:
@@ -58,9 +63,9 @@ class Signals:
         if self._depth == 1:
             try:
                 for number in _NUMBERS:
-                    handler = signal.getsignal(number)
+                    handler = _get_handler(number)
                     if callable(handler):
-                        signal.signal(number, self._note)  # raises what a handler does whose signal has come
+                        _set_handler(number, self._note)  # raises what a handler does whose signal has come
                         self._handlers[number] = handler
             except BaseException:
                 self._leave()
@@ -74,10 +79,10 @@ class Signals:
             self._leave()
 
     def _leave(self) -> None:
-        """Give the handlers back, and run those that wait."""
+        """Restore the handlers, and run those whose signals have come."""
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) == self._note:  # else somebody has set another one meanwhile
-                signal.signal(number, handler)
+            if _get_handler(number) == self._note:  # else somebody has set another one meanwhile
+                _set_handler(number, handler)
         self._depth = 0
         try:
             self._run()
@@ -86,7 +91,7 @@ class Signals:
 
     def deliver(self) -> None:
         """Run the handlers of the signals that have come; what one raises is raised here."""
-        tell()
+        call_hook()
         if self._waiting and _is_main():
             self._run()
 

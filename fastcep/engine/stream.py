@@ -170,22 +170,23 @@ class Stream(Lane):
         return self._give()
 
     def _match(self, batch: EventBatch) -> None:
-        """Match a batch piece by piece; what a signal's handler raises ends it behind one of them.
+        """Match a batch piece by piece; if the handler of a signal raises, the rest of the batch is not taken.
 
-        Where memory is limited the pieces do not depend on how long they take, as what has to give way would then too.
+        Where memory is limited, the size of a piece must not depend on how long events take: what is dropped when
+        memory runs short depends on it.
         """
         taken, size = 0, len(batch)
         limited, control = self._memory.bytes is not None, self._queries.control
         while taken < size:
             rest = size - taken
-            number = self._pieces.size(rest, TRIED if self._queries.trials else 1)
+            number = self._pieces.begin(rest, TRIED if self._queries.trials else 1)
             if limited:
                 number = min(rest, _PIECE)
             piece = batch if number == size else batch.slice(taken, taken + number)
             if control is not None:
                 control.begin(taken)
             self._match_piece(piece, size)
-            self._pieces.took(number)
+            self._pieces.end(number)
             taken += number
             if taken < size:
                 self._read_events()
@@ -269,7 +270,7 @@ class Stream(Lane):
             return self._handed(found)
 
     def _handed(self, found: Matches) -> Matches:
-        """Give these matches behind those that wait; where a signal's handler raises, they come with the next call."""
+        """Return these matches after those that wait; if the handler of a signal raises, the next call returns them."""
         found = Matches.joined([*self._found, found])
         self._found = [found]
         try:
@@ -287,7 +288,7 @@ class Stream(Lane):
             self._found.append(self._queries.found(self._faults))
 
     def _interrupted(self, error: BaseException, taken: int, size: int) -> None:
-        """Go on behind ``taken`` of the events of a call, of which an error ended the matching."""
+        """Keep what a call has found whose matching an error ended after ``taken`` of its ``size`` events."""
         with self._signals:
             if self._queries.ring is not None:
                 self._queries.ring.cut(self._position)

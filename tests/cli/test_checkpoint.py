@@ -13,22 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from piped import NAMED_PAIRS
 from typer.testing import CliRunner
 from user_functions import own_registry
 
 from fastcep.cli import app
 
 runner = CliRunner()
-
-QUERIES = """\
-STREAM TIME 'ts' UNIT s TYPE 'kind'
-EVENT A (id int64, name string)
-EVENT B (id int64, name string)
-QUERY pairs
-PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s RETURN a.name AS name
-QUERY alone
-PATTERN SEQ(A a, NEG B c) WHERE a.id = c.id WITHIN 4s
-"""
 
 
 def rows(first: int, last: int) -> list[str]:
@@ -38,7 +29,7 @@ def rows(first: int, last: int) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "q.cep").write_text(QUERIES)
+    (tmp_path / "q.cep").write_text(NAMED_PAIRS)
     (tmp_path / "e.csv").write_text("kind,id,name,ts\n" + "".join(rows(0, 100)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -278,19 +269,19 @@ def test_other_options(stopped: Path, more: list[str], message: str) -> None:
 
 
 def test_other_queries_and_schemas(stopped: Path) -> None:
-    Path("q.cep").write_text("-- a comment, and other spaces\n" + QUERIES.replace(" WITHIN 10s", "\nWITHIN 10s"))
+    Path("q.cep").write_text("-- a comment, and other spaces\n" + NAMED_PAIRS.replace(" WITHIN 10s", "\nWITHIN 10s"))
     assert "going on" in start("--checkpoint", "state").stderr
     shutil.rmtree("state")
     stop_at(57)
     start("--checkpoint", "state")
-    Path("q.cep").write_text(QUERIES.replace("WITHIN 10s", "WITHIN 11s"))
+    Path("q.cep").write_text(NAMED_PAIRS.replace("WITHIN 10s", "WITHIN 11s"))
     assert "the query pairs is another" in refused()
-    Path("q.cep").write_text(QUERIES.replace("UNIT s", "UNIT ms"))
+    Path("q.cep").write_text(NAMED_PAIRS.replace("UNIT s", "UNIT ms"))
     assert "the schema (STREAM and EVENT) is another" in refused()
-    first, second = QUERIES.index("QUERY pairs"), QUERIES.index("QUERY alone")
-    Path("q.cep").write_text(QUERIES[:first] + QUERIES[second:] + QUERIES[first:second])
+    first, second = NAMED_PAIRS.index("QUERY pairs"), NAMED_PAIRS.index("QUERY alone")
+    Path("q.cep").write_text(NAMED_PAIRS[:first] + NAMED_PAIRS[second:] + NAMED_PAIRS[first:second])
     assert "found the queries alone, pairs, expected pairs, alone" in refused()
-    Path("q.cep").write_text(QUERIES)
+    Path("q.cep").write_text(NAMED_PAIRS)
 
 
 def test_functions_of_the_user(folder: Path) -> None:
@@ -298,7 +289,7 @@ def test_functions_of_the_user(folder: Path) -> None:
         "import fastcep as fc\n\n@fc.function('bool(int64, int64)')\ndef near(a, b):\n    return abs(a - b) < 2\n"
     )
     Path("f.py").write_text(functions)
-    Path("q.cep").write_text(QUERIES.replace("WHERE a.id = b.id", "WHERE near(a.id, b.id)"))
+    Path("q.cep").write_text(NAMED_PAIRS.replace("WHERE a.id = b.id", "WHERE near(a.id, b.id)"))
     with own_registry():
         plain = counts(start("--functions", "f.py"))
     stop_at(57)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import EXAMPLES
 from forging import forge_record, forge_snapshot
+from piped import NAMED_PAIRS
 from typer.testing import CliRunner
 from xxhash import xxh64_hexdigest
 
@@ -21,15 +22,6 @@ from fastcep.cli import app
 SEED = 28
 COUNT = max(10, EXAMPLES // 3)
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT s TYPE 'kind'
-EVENT A (id int64, name string)
-EVENT B (id int64, name string)
-QUERY pairs
-PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s RETURN a.name AS name
-QUERY alone
-PATTERN SEQ(A a, NEG B c) WHERE a.id = c.id WITHIN 4s
-"""
 RUN = ["run", "q.cep", "--input", "e.csv", "--json", "--batch-rows", "10", "--checkpoint", "state"]
 runner = CliRunner()
 
@@ -46,7 +38,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that stopped at a bad row, which is mended by now; beside its folder a file that is nobody's."""
     home = tmp_path_factory.mktemp("forged")
     rows = [f"{'AB'[k % 3 == 0]},{k % 5},n{k % 7},{k - (5 if k % 8 == 0 else 0)}\n" for k in range(60)]
-    (home / "q.cep").write_text(QUERIES)
+    (home / "q.cep").write_text(NAMED_PAIRS)
     before = Path.cwd()
     try:
         os.chdir(home)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 import pytest
+from piped import PAIRS, feed, start, wait_for_match
 from typer.testing import CliRunner
 
 from fastcep.cli import app
@@ -22,25 +19,17 @@ from fastcep.io import open_source, write_matches
 runner = CliRunner()
 
 
-
 def csv_rows(lines: list[str]) -> list[list[str]]:
     return [line.strip().split(",") for line in lines]
 
 
-QUERIES = """\
-STREAM TIME 'ts' UNIT s TYPE 'kind'
-EVENT A (id int64)
-EVENT B (id int64)
-QUERY pairs
-PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s
-"""
 EVENTS = "kind,id,ts\nB,1,4\nA,1,2\nA,2,8\nA,1,1\nB,2,7\nB,1,9\n"  # A at 1 is late by 5 s, B at 7 comes before A at 8
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     query, events = tmp_path / "q.cep", tmp_path / "events.csv"
-    query.write_text(QUERIES)
+    query.write_text(PAIRS)
     events.write_text(EVENTS)
     return ["run", str(query), "--input", str(events)]
 
@@ -121,7 +110,7 @@ def test_without_lateness_disorder_is_an_error(files: list[str]) -> None:
 @pytest.mark.parametrize("rows", ["3", "100"])
 def test_messages_count_rows_across_bad_ones(files: list[str], tmp_path: Path, rows: str) -> None:
     """The engine gets the rows that are left; an event with a number that was there already is in row 6."""
-    numbered = QUERIES.replace("TYPE 'kind'", "TYPE 'kind' SEQUENCE 'n'")
+    numbered = PAIRS.replace("TYPE 'kind'", "TYPE 'kind' SEQUENCE 'n'")
     Path(files[1]).write_text(numbered)
     lines = ["A,1,0,0", "A,x,0,1", "B,1,2,2", "B,y,3,3", "A,z,3,4", "A,1,4,5", "B,1,4,5", "B,1,5,6"]
     Path(files[3]).write_text("\n".join(["kind,id,ts,n", *lines, ""]))
@@ -191,28 +180,6 @@ def test_standard_input_is_not_waited_for_and_sorted(files: list[str]) -> None:
 
 
 # ------------------------------------------------------------------ a live pipe
-
-
-def start(query: str, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from fastcep.cli import main; main()", "run", query, "--input", "-", *options]
-    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
-    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, env=environment, encoding="utf-8", **pipes)
-
-
-def feed(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdin is not None
-    process.stdin.write(text)
-    process.stdin.flush()
-
-
-def wait_for_match(process: subprocess.Popen[str]) -> str:
-    """Read what is printed until a match is shown."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "pairs" in line:
-            return line
-    raise AssertionError(f"no match: {process.stderr.read() if process.stderr else ''}")
 
 
 def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> None:
