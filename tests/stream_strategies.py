@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,9 +22,12 @@ VALUES: dict[str, list[Value]] = {
 
 
 @st.composite
-def schemas(draw: Draw) -> Schema:
-    """One to three types; ``k`` is in all, other attributes in some; sometimes own columns, codes or a sequence."""
-    names = ["A", "B", "C"][: draw(st.sampled_from([2, 1, 3]))]
+def schemas(draw: Draw, numbers: Sequence[int] = (2, 1, 3)) -> Schema:
+    """A few types, one of these ``numbers``.
+
+    ``k`` is in all types, other attributes in some; sometimes there are own columns, codes or a sequence.
+    """
+    names = [*"ABCDE"][: draw(st.sampled_from(numbers))]
     types = {
         name: {key: dtype for key, dtype in DTYPES.items() if key == "k" or draw(st.sampled_from([False, True, True]))}
         for name in names

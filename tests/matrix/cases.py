@@ -13,7 +13,7 @@ from stream_strategies import schemas, streams
 from fastcep.query import ast
 from matrix.clauses import clauses_of
 from matrix.execute import Outcome, execute
-from matrix.queries import Drawn, most, whole_queries
+from matrix.queries import Drawn, most, whole_queries, with_joins, with_keys
 from matrix.refusals import ONE_QUERY
 from matrix.runs import Run, runs
 from matrix.slices import sliced_outcome
@@ -54,7 +54,7 @@ class Case:
 
 #: What a case may be mostly about: paths in which a clause is only seen with certain others. With the number of cases
 #: beside any, which is higher where a case takes less time.
-FOCUSES = {"stores": 8, "slices": 8, "keys": 6}
+FOCUSES = {"stores": 8, "slices": 8, "keys": 6, "state": 5}
 
 
 @st.composite
@@ -63,14 +63,17 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
 
     ``stores``: the factorised store, and queries that it may serve. ``keys``: threads, key groups and several engines,
     and queries that can be cut by a key, or nearly so. ``slices``: streams that are cut into slices, nothing else.
+    ``state``: snapshots that are restored after every batch, and partial matches that stand in several indexes.
     """
-    schema = draw(schemas())
+    schema = draw(schemas((3, 4, 5)) if focus == "state" else schemas())
     cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
     several = focus is None and draw(st.sampled_from([False, False, False, True]))
-    themes = {"stores": ("stores",), "keys": ("keys", "keys", "keys", "policies", "windows", "operators")}
-    keyed = focus == "keys" or (focus == "slices" and cut == "key")
+    themes = {"stores": ("stores",), "keys": ("keys", "keys", "keys", "policies", "windows", "operators"),
+              "state": ("alternatives", "alternatives", "operators", "joins", "windows")}  # fmt: skip
+    add = with_keys if focus == "keys" or (focus == "slices" and cut == "key") else None
+    add = with_joins if focus == "state" else add
     names, about = ("q", "r")[: 1 + several], themes.get(focus or "", ())
-    drawn = tuple(draw(whole_queries(schema, name, about, keyed=keyed)) for name in names)
+    drawn = tuple(draw(whole_queries(schema, name, about, add)) for name in names)
     queries = [item.query for item in drawn]
     few = draw(st.sampled_from([False, False, False, True] if focus is None else [True, True, False]))
     events = draw(streams(schema, most(queries), few))
@@ -81,7 +84,9 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
         threads, move = draw(st.sampled_from([(2, "stay"), (3, "stay"), (1, "key groups"), (1, "several engines")]))
         sizes = draw(st.sampled_from([(2,), (3, 1)]))
         run = replace(run, threads=threads, move=move, at_once=True, shedder=None, sizes=sizes)
-    if focus in ("stores", "keys"):
+    elif focus == "state":
+        run = replace(run, move="snapshot", at_once=True, sizes=draw(st.sampled_from([(1,), (2,), (3, 1)])))
+    if focus in ("stores", "keys", "state"):
         cut = None
     first, last = (events[0].time, events[-1].time) if events else (0, 0)
     latest = last if cut == "time" else last + 2  # a survey finds no time after the last event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from fastcep.events import Schema
 from fastcep.plan import make_plan
 from fastcep.query import ast, parse, to_text
 from fastcep.query.check import check
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import Leaf, leaves_of
 from fastcep.query.source import Problem
 from matrix.refusals import OF_QUERIES, Refusal, refusal_of
 
@@ -26,6 +27,10 @@ _ANY = ast.TimeWindow(5)
 
 _DEFAULTS: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None,
                              "returns": (), "where": None}  # fmt: skip
+
+
+#: Adds conditions to a query.
+Add = Callable[[Draw, ast.Query], ast.Query]
 
 
 @dataclass(frozen=True)
@@ -38,48 +43,65 @@ class Drawn:
 
 @st.composite
 def whole_queries(
-    draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = (), *, keyed: bool = False
+    draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = (), add: Add | None = None
 ) -> Drawn:
-    """A query of any clauses, about one of these `THEMES` (default: any).
-
-    ``keyed``: most often one whose state can be cut by a key, or nearly so.
-    """
+    """A query of any clauses, about one of these `THEMES` (default: any), to which ``add`` adds conditions."""
     query = draw(unchecked(schema, name, draw(st.sampled_from(themes or THEMES))))
-    return settled(draw, with_keys(draw, query) if keyed else query)
+    return settled(draw, query if add is None else add(draw, query))
 
 
 def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
-    """The query with conditions that its variables agree in an attribute: all of them, or one with the next."""
+    """The query with conditions that its variables agree in an attribute: all of them, or one with the next.
+
+    Most often its state can be cut by a key, or nearly so.
+    """
     assert query.schema is not None
     make = Expressions(draw, query.schema, leaves_of(query.pattern))
     key = make.pick(*make.shared())
     other = make.pick(*make.shared())
     partition = tuple(dict.fromkeys(make.pick((), (), (), (key,), (other, key), (other, key))))
-    parts: list[ast.Expr] = [] if query.where is None else [query.where]
     if draw(st.sampled_from([True, True, False])):
-        parts.append(ast.SameAttributes((key,)))
+        agree: list[ast.Expr] = [ast.SameAttributes((key,))]
     else:
-        for one, other in zip(make.members, make.members[1:], strict=False):
-            if draw(st.sampled_from([True, True, True, False])):
-                ends = (
-                    ast.Attribute(leaf.key[0], key, ast.Index("relative", 0) if leaf.repeated else None, leaf.key[1])
-                    for leaf in (one, other)
-                )
-                parts.append(ast.Binary("=", *ends))
-    where = None
-    for part in parts:
-        where = part if where is None else ast.Binary("AND", where, part)
-    return dataclasses.replace(query, where=where, partition=partition)
+        pairs = zip(make.members, make.members[1:], strict=False)
+        agree = [_equal(key, *pair) for pair in pairs if draw(st.sampled_from([True, True, True, False]))]
+    return dataclasses.replace(query, where=_all([query.where, *agree]), partition=partition)
+
+
+def with_joins(draw: Draw, query: ast.Query) -> ast.Query:
+    """The query with conditions that variables agree with one before them, each in some attribute."""
+    assert query.schema is not None
+    make = Expressions(draw, query.schema, leaves_of(query.pattern))
+    agree = [
+        _equal(make.pick(*make.shared()), make.pick(*make.members[:number]), one)
+        for number, one in enumerate(make.members)
+        if number and draw(st.booleans())
+    ]
+    return dataclasses.replace(query, where=_all([query.where, *agree]))
+
+
+def _equal(key: str, one: Leaf, other: Leaf) -> ast.Expr:
+    ends = (
+        ast.Attribute(leaf.key[0], key, ast.Index("relative", 0) if leaf.repeated else None, leaf.key[1])
+        for leaf in (one, other)
+    )
+    return ast.Binary("=", *ends)
+
+
+def _all(parts: Sequence[ast.Expr | None]) -> ast.Expr | None:
+    given = [part for part in parts if part is not None]
+    return functools.reduce(lambda left, right: ast.Binary("AND", left, right), given) if given else None
 
 
 #: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
 #: and numbers of conjuncts are likely. Every clause can stand in each of them; most of "stores" have a choice of the
-#: store. "keys" leaves most to the conditions of `with_keys`.
+#: store. "keys" and "alternatives", of which several events go on with a partial match, leave most to the conditions of
+#: `with_keys` and `with_joins`.
 THEMES = ("joins", "stores", "policies", "operators", "stores", "windows")
-_USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3, "keys": 2}
+_USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3, "keys": 2, "alternatives": 8}
 _CONJUNCTS = {
     "joins": (1, 1, 1, 0, 2, 3), "stores": (1, 0, 1, 2), "policies": (0, 0, 1, 2), "operators": (0, 1, 1, 2, 3),
-    "windows": (0, 0, 1, 2), "keys": (0, 0, 0, 1),
+    "windows": (0, 0, 1, 2), "keys": (0, 0, 0, 1), "alternatives": (0, 0, 0, 1),
 }  # fmt: skip
 
 
@@ -122,6 +144,8 @@ def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
     others = (patterns, nested_patterns, negated_patterns, joins)
     if theme == "stores":
         return draw(joins(schema))
+    if theme == "alternatives":
+        return draw(alternatives(schema))
     kind = draw(st.sampled_from({
         "joins": (joins,) * 6 + others, "operators": (nested_patterns,) * 6 + others, "keys": (joins,) * 8 + others,
     }.get(theme, others)))  # fmt: skip
@@ -142,6 +166,14 @@ def joins(draw: Draw, schema: Schema) -> ast.Sequence:
     return ast.Sequence(tuple(members))
 
 
+@st.composite
+def alternatives(draw: Draw, schema: Schema) -> ast.Sequence:
+    """A variable, and one of two or three others after it, mostly of as many types."""
+    names = draw(st.permutations([*schema.type_names, *schema.type_names[:1]]))[:4]
+    members = tuple(ast.Member((name,), variable) for name, variable in zip(names, "abcd", strict=False))
+    return ast.Sequence((members[0], ast.Disjunction(members[1:])))
+
+
 def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
     """None, or up to three conjuncts of any kind, and some on each negated variable."""
     parts: list[ast.Expr] = []
@@ -153,10 +185,7 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
             parts += [make.forbidden(leaf) for _ in range(make.pick(0, 0, 1, 2))]
     if make.pick(*[False] * 5, True):
         parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
-    where: ast.Expr | None = None
-    for part in parts:
-        where = part if where is None else ast.Binary("AND", where, part)
-    return where
+    return _all(parts)
 
 
 def joined(make: Expressions) -> ast.Expr:

@@ -482,9 +482,15 @@ HELD: dict[str, tuple[str | list[str], dict[str, Any]]] = {
     "timed out": (PAIR, {"timed_out": True}),
     "timed out of windows": ("PATTERN SEQ(A a, B b) WHERE [s] WINDOW EVERY 7ns CLOSE AFTER 20ns", {"timed_out": True}),
     "late": (PAIR, {"allowed_lateness": "6ns"}),
+    "two indexes": ("PATTERN SEQ(A a, OR(B b, C c)) WHERE a.k = b.k AND a.s = c.s WITHIN 20ns", {}),
+    "an index and a list": ("PATTERN SEQ(A a, OR(B b, C c)) WHERE a.k = b.k WITHIN 20ns", {}),
     "several": ([PAIR, UNKEYED, "PATTERN SEQ(A a, B b, NEG C c) WHERE [k] WITHIN 20ns RETURN a.s AS s"], {}),
     "several keys": ([PAIR, "PATTERN SEQ(A a, B b) WHERE [s] AND b.v > 1 WITHIN 30ns"], {}),
 }
+
+
+#: Those that cannot be cut by a key.
+UNKEYED_ONES = ("several", "limit", "two indexes", "an index and a list")
 
 
 def made(name: str, schema: fc.Schema = SCHEMA) -> fc.Engine:
@@ -532,7 +538,7 @@ def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
-@pytest.mark.parametrize("name", [name for name in HELD if name not in ("several", "limit")])
+@pytest.mark.parametrize("name", [name for name in HELD if name not in UNKEYED_ONES])
 def test_engines_that_share_the_groups(name: str, schema: fc.Schema) -> None:
     """Three engines with a part of the groups each find together what one finds, and one has all at the end."""
     data = disordered(stream()) if name == "late" else stream()
