@@ -167,10 +167,7 @@ class _Factoriser:
     def _same(self, names: Sequence[str]) -> str:
         """``[k]``: all events agree in k."""
         for name in names:
-            dtypes = {self.translate.dtype(member, name) for member in range(self.last + 1)}
-            if len(dtypes) > 1:
-                return f"{name} is not of one type in all variables"
-            own = Op("event", dtypes.pop(), (), (0, name))
+            own = Op("event", self.translate.dtype(0, name), (), (0, name))  # of one type in all, or it is refused
             nodes = [(member, key_pair(*(_moved(own, member),) * 2)[0]) for member in range(self.last + 1)]
             if not self._merge(nodes):
                 return f"{name} is equal to several values of one variable"
