@@ -36,10 +36,10 @@ class Mutant:
 TESTS = {
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
-        "tests/plan/test_factorised.py", "tests/plan/test_keyed.py", "tests/engine/test_partitions.py",
-        "tests/engine/test_threads_properties.py", "tests/engine/test_stores_properties.py",
-        "tests/engine/state/test_keygroups.py", "tests/engine/state/test_moving_properties.py",
-        "tests/spark/test_slices.py",
+        "tests/plan/test_factorised.py", "tests/plan/test_keyed.py", "tests/plan/test_slicing.py",
+        "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
+        "tests/engine/test_stores_properties.py", "tests/engine/state/test_keygroups.py",
+        "tests/engine/state/test_moving_properties.py", "tests/spark/test_slices.py",
     ],
 }  # fmt: skip
 

@@ -96,8 +96,6 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
         return "CONSUME consumed takes away events by matches of any time before"
     if query.after_match != "no skip":
         return f"AFTER MATCH {query.after_match.upper()} drops partial matches by matches of any time before"
-    if query.limit is not None:
-        return f"LIMIT {query.limit} counts matches of any time before"
     if isinstance(window, ast.CountWindow):
         return Context(events=window.events)
     assert isinstance(window, ast.TimeWindow)

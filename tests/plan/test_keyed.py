@@ -58,7 +58,7 @@ NOT_KEYED = {
     f"PATTERN SEQ(A a, B b) WHERE a.ID < b.ID {END}": NOTHING,
     f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID OR a.V = b.V {END}": NOTHING,
     f"PATTERN SEQ(A a, B b) WHERE a.ID + 1 = b.ID {END}": NOTHING,
-    f"PATTERN SEQ(A a, OR(B b, C c), D d) WHERE c.ID = d.ID AND a.ID = b.ID AND a.ID = c.V AND a.ID = d.ID {END}":
+    f"PATTERN SEQ(A a, OR(B b, C c), D d) WHERE d.ID = c.ID AND a.ID = b.ID AND a.ID = c.V AND a.ID = d.ID {END}":
         "not every step joins by ID",
     f"PATTERN SEQ(A a, NEG B b, C c) WHERE a.ID = c.ID {END}": NOTHING,
     f"PATTERN SEQ(A a, B? b, C c) WHERE a.ID = b.ID AND b.ID = c.ID {END}": NOTHING,
