@@ -15,7 +15,7 @@ from matrix.clauses import clauses_of
 from matrix.execute import Outcome, execute
 from matrix.queries import Drawn, most, whole_queries, with_joins, with_keys
 from matrix.refusals import ONE_QUERY
-from matrix.runs import Run, runs
+from matrix.runs import TRIALS, Run, runs
 from matrix.slices import sliced_outcome
 from matrix.tally import Tally
 
@@ -54,16 +54,16 @@ class Case:
 
 #: What a case may be mostly about: paths in which a clause is only seen with certain others. With the number of cases
 #: beside any, which is higher where a case takes less time.
-FOCUSES = {"stores": 8, "slices": 8, "keys": 6, "state": 5}
+FOCUSES = {"stores": 10, "slices": 8, "keys": 6, "state": 5}
 
 
 @st.composite
 def cases(draw: Draw, focus: str | None = None) -> Case:
     """Any case, or one about a path.
 
-    ``stores``: the factorised store, and queries that it may serve. ``keys``: threads, key groups and several engines,
-    and queries that can be cut by a key, or nearly so. ``slices``: streams that are cut into slices, nothing else.
-    ``state``: snapshots that are restored after every batch, and partial matches that stand in several indexes.
+    ``stores``: the factorised store, also on trial, and queries that it may serve. ``keys``: threads, key groups and
+    several engines, and queries that can be cut by a key, or nearly so. ``slices``: streams that are cut into slices,
+    nothing else. ``state``: snapshots that are restored after every batch, and partial matches in several indexes.
     """
     schema = draw(schemas((3, 4, 5)) if focus == "state" else schemas())
     cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
@@ -79,7 +79,9 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
     events = draw(streams(schema, most(queries), few))
     run = Run() if focus == "slices" else draw(runs(schema, events))
     if focus == "stores":
-        run = replace(run, store="factorised", index="full", timed_out=False, shedder=None, threads=1)
+        trial = draw(st.sampled_from([*[None] * len(TRIALS), *TRIALS]))
+        store = "factorised" if trial is None else "auto"
+        run = replace(run, store=store, trial=trial, index="full", timed_out=False, shedder=None, threads=1)
     elif focus == "keys":
         threads, move = draw(st.sampled_from([(2, "stay"), (3, "stay"), (1, "key groups"), (1, "several engines")]))
         sizes = draw(st.sampled_from([(2,), (3, 1)]))
