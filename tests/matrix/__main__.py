@@ -19,15 +19,15 @@ from matrix.tally import Tally
 def main() -> int:
     """Run the command; the exit status is 1 if a pair was neither drawn nor refused."""
     parser = argparse.ArgumentParser(prog="python -m matrix", description=__doc__)
-    parser.add_argument("--examples", type=int, default=20_000, help="cases that run on bytecode")
+    parser.add_argument("--examples", type=int, default=20_000, help="cases that run on bytecode; up to twice as many where a pair is not drawn by then")
     parser.add_argument("--kernels", type=int, default=600, help="cases that run on generated kernels")
     parser.add_argument("--seed", type=int, default=1, help="of the first 1,000 cases; later ones count up")
     parser.add_argument("--write", action="store_true", help="write docs/matrix.md")
     arguments = parser.parse_args()
     tally = Tally()
     runs = [
-        f"{rounds(arguments.seed, arguments.examples, tally, kernels=False)} on bytecode",
-        f"{rounds(arguments.seed, arguments.kernels, tally, kernels=True)} on generated kernels",
+        f"{rounds(arguments.seed, arguments.kernels, arguments.kernels, tally, kernels=True)} on generated kernels",
+        f"{rounds(arguments.seed, arguments.examples, 2 * arguments.examples, tally, kernels=False)} on bytecode",
     ]
     text = f"{' and '.join(runs)}, seed {arguments.seed}: {tally.queries:,} queries with {tally.matches:,} matches."
     print(text)
@@ -39,13 +39,17 @@ def main() -> int:
     return int(bool(empty))
 
 
-def rounds(number: int, examples: int, tally: Tally, kernels: bool) -> str:
-    """Draw and check so many cases, 1,000 a seed; returns what was done."""
+def rounds(number: int, least: int, most: int, tally: Tally, kernels: bool) -> str:
+    """Draw and check cases, 1,000 a seed: ``least``, and then up to ``most`` while a pair is missing.
+
+    Returns what was done.
+    """
     os.environ["FASTCEP_JIT"] = "1" if kernels else "0"
     first, drawn = os.times(), 0
-    while drawn < examples:
-        drawn += draw(number + drawn // 1000, min(1000, examples - drawn), tally, kernels)
-        print(f"{drawn:,} of {examples:,} cases", file=sys.stderr)
+    while drawn < least or (drawn < most and tally.empty()):
+        end = least if drawn < least else most
+        drawn += draw(number + drawn // 1000, min(1000, end - drawn), tally, kernels)
+        print(f"{drawn:,} of {end:,} cases", file=sys.stderr)
     seconds = sum(os.times()[:4]) - sum(first[:4])  # those of the compiler's processes, too
     return f"{drawn:,} cases ({seconds / 60:.1f} CPU minutes)"
 
