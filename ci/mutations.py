@@ -1,9 +1,9 @@
 """Disable one clause in one path at a time, and show that the matrix turns red: ``mutations.py [NAME …]``.
 
-Each mutant of ``mutants.toml`` is a small change that a programmer could make by mistake: a clause is forgotten in one
-of the stores, indexes, slices, snapshots or threads that has to heed it. The change is made in a copy of the tree, and
-the matrix runs there with the default number of examples, then the tests that are about single paths. A mutant that
-none of them notices fails this script.
+Each mutant of ``mutants.toml`` is a small change that a programmer could make by mistake: a clause is forgotten in
+one of the stores, indexes, slices, snapshots or threads that has to heed it. The change is made in a copy of the
+tree, where unit tests of plans run, then the matrix with the default number of examples, then the tests that are
+about single paths. A mutant that none of them notices fails this script.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ class Mutant:
     after: str
 
 
-#: What runs until a test fails: the matrix, then the tests of single paths.
+#: What runs until a test fails: first what takes seconds.
 TESTS = {
+    "by unit tests of plans": [
+        "tests/plan/test_factorised.py", "tests/plan/test_keyed.py", "tests/plan/test_slicing.py",
+    ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
-        "tests/plan/test_factorised.py", "tests/plan/test_keyed.py", "tests/plan/test_slicing.py",
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
         "tests/engine/test_stores_properties.py", "tests/engine/state/test_keygroups.py",
         "tests/engine/state/test_moving_properties.py", "tests/spark/test_slices.py",

@@ -19,7 +19,8 @@ from matrix.tally import Tally
 def main() -> int:
     """Run the command; the exit status is 1 if a pair was neither drawn nor refused."""
     parser = argparse.ArgumentParser(prog="python -m matrix", description=__doc__)
-    parser.add_argument("--examples", type=int, default=20_000, help="cases that run on bytecode; up to twice as many where a pair is not drawn by then")
+    more = "cases that run on bytecode; up to twice as many where a pair has not been drawn by then"
+    parser.add_argument("--examples", type=int, default=20_000, help=more)
     parser.add_argument("--kernels", type=int, default=600, help="cases that run on generated kernels")
     parser.add_argument("--seed", type=int, default=1, help="of the first 1,000 cases; later ones count up")
     parser.add_argument("--write", action="store_true", help="write docs/matrix.md")
