@@ -343,5 +343,5 @@ def _key_columns(plan: Plan, key: KeyPlan) -> npt.NDArray[np.int32]:
     if plan.partition is not None:
         for kind, own in enumerate(plan.partition.columns):
             if own and columns[kind] < 0:
-                columns[kind] = own[key.partition]
+                columns[kind] = own[0]
     return columns

@@ -106,7 +106,6 @@ def _place(
         indexes=tuple(indexes),
         negations=tuple(negations),
         waiting=tuple(waiting.get(state, -1) for state in range(len(places.states))),
-        partition=query.partition.index(attributes[0]) if attributes[0] in query.partition else -1,
     )
 
 
@@ -120,7 +119,7 @@ def _named(attributes: Attributes) -> str:
 def _candidates(query: ast.Query, places: Automaton, translate: Translator) -> Iterable[Attributes]:
     """The attributes in which all variables agree, by ``[…]``, then by equalities."""
     conjuncts = ast.conjuncts(query.where)
-    same = list(query.partition)  # whose last events are kept by all of these: nothing else cuts them
+    same = list(query.partition[:1])  # the last events of partitions are kept by the attributes of these, in this order
     for conjunct in conjuncts if not query.partition else ():
         if isinstance(conjunct, ast.SameAttributes):
             same.extend(conjunct.names)

@@ -244,8 +244,8 @@ class KeyPlan:
         Per index, and per store of negated events, which word of its keys it is.
     waiting
         Per state which output of a waiting match it is, -1 where none waits.
-    partition
-        Which attribute of `Plan.partition` it is, -1 without.
+
+    Of a query with ``PARTITION BY`` it is the first attribute of `Plan.partition`.
     """
 
     attributes: tuple[str, ...]
@@ -254,7 +254,6 @@ class KeyPlan:
     indexes: tuple[int, ...]
     negations: tuple[int, ...]
     waiting: tuple[int, ...]
-    partition: int
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def key_group(plan: Plan, key: KeyPlan, schema: Schema, groups: int) -> Column:
     if plan.partition is not None:
         for kind, own in enumerate(plan.partition.columns):
             if own and columns[kind] < 0:
-                columns[kind] = own[key.partition]
+                columns[kind] = own[0]
     texts = {at: _hashed(at, key.dtype) for at in sorted(set(columns)) if at >= 0}
     if len(texts) == 1:
         (text,) = texts.values()

@@ -39,7 +39,7 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     """Find the key groups in a state; ``group`` gives those of words of keys."""
     starts = np.full(state["starts"].shape[1], GROUPS, np.int64)
     buckets = []
-    counts = (key.partition,) * (words.stores - len(key.indexes) - len(key.negations))  # of matches, by partition
+    counts = (0,) * (words.stores - len(key.indexes) - len(key.negations))  # of matches, by partition
     for number, word in enumerate((*key.indexes, *key.negations, *counts)):
         heads = state[f"index {number}"]
         buckets.append(group(heads[2 + word]).astype(np.int64))
@@ -59,7 +59,7 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     starts[waiting[START]] = own
     partitions = np.empty(0, np.int64)
     if words.plan.partition is not None:
-        partitions = group(state["partitions"][1 + key.partition]).astype(np.int64)
+        partitions = group(state["partitions"][1]).astype(np.int64)
     return Groups(starts, tuple(buckets), own, partitions)
 
 
