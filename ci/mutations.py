@@ -41,7 +41,8 @@ TESTS = {
     "by tests of the path": [
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
         "tests/engine/test_stores_properties.py", "tests/engine/state/test_keygroups.py",
-        "tests/engine/state/test_moving_properties.py", "tests/spark/test_slices.py",
+        "tests/engine/state/test_moving_properties.py", "tests/engine/state/test_snapshots.py",
+        "tests/spark/test_slices.py",
     ],
 }  # fmt: skip
 

@@ -180,6 +180,7 @@ class Execution:
             self.check_in_time()
         self.move(kernels)
         self.call("flush")
+        self.take_aside()
         self.note_trials()
         self.note_rows_only()
         accepted, late = self.split(clocks)
@@ -268,10 +269,15 @@ class Execution:
         self.take(found)
 
     def take(self, found: Sequence[fc.Matches]) -> None:
-        """Keep what one call of each engine returned, and what it set aside."""
+        """Keep what one call of each engine returned, and now and then what it has set aside."""
         for query in self.queries:
             rows = [rows_of(query, matches.query(query.name).to_arrow()) for matches in found]
             self.found[query.name] += [row for own in rows for row in own]
+        if self.run.move in ("key groups", "several engines") or self.random.random() < 0.5:
+            self.take_aside()  # else it has to outlast a snapshot
+
+    def take_aside(self) -> None:
+        """Take the partial matches that have timed out, and the late events."""
         for engine in self.fleet.engines:
             for query in self.queries if self.run.timed_out else ():
                 self.timed_out[query.name] += timed_out_rows(query, engine.timed_out(query.name))
