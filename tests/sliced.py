@@ -35,7 +35,7 @@ def by_key(query: ast.Query, events: Sequence[Event], wanted: int, parts: Sequen
     if plan.partition is not None:
         for kind, own in enumerate(plan.partition.columns):
             if own and columns[kind] < 0:
-                columns[kind] = own[plan.key.partition]
+                columns[kind] = own[0]
     schema, groups, sizes = query.schema, {}, []
 
     def group(event: Event) -> int:
