@@ -40,7 +40,7 @@ TESTS = {
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
-        "tests/engine/test_stores_properties.py", "tests/engine/state/test_keygroups.py",
+        "tests/engine/test_stores_properties.py", "tests/engine/test_trial.py", "tests/engine/state/test_keygroups.py",
         "tests/engine/state/test_moving_properties.py", "tests/engine/state/test_snapshots.py",
         "tests/spark/test_slices.py",
     ],

@@ -170,6 +170,17 @@ def test_what_concerns_nobody_tells_nothing() -> None:
         assert store_of(engine)[0] == "factorised"
 
 
+@pytest.mark.parametrize("options", [{}, {"allowed_lateness": "0ms"}], ids=repr)
+def test_what_is_found_during_a_trial_is_found_once(options: dict[str, Any]) -> None:
+    """The factorised store, which has found it too, goes on after several calls."""
+    with trials_of(5, "factorised"):
+        engine = fc.Engine(fc.parse(JOIN, DS1), **options)
+        counts = [len(engine.send(kind, ts=time, ID=1, V=0)) for time, kind in enumerate("ABCCBC")]
+        counts.append(len(engine.flush()))
+    assert store_of(engine)[0] == "factorised"
+    assert sum(counts) == 4
+
+
 def test_flush_ends_a_trial() -> None:
     engine = fc.Engine(fc.parse(JOIN, DS1))
     engine.process(ds1(events=1_000, seed=7))
