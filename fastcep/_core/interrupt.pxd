@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t
 cdef struct Pause:           # of one loop over events; NULL where it must not pause
     int64_t deadline         # ns, `monotonic`: after it the loop pauses before the next chunk; -1: after every chunk
     int most                 # events of a chunk
+    int chunks               # after so many of them the clock is read
     bint paused
 
 

@@ -13,7 +13,8 @@ from fastcep._core.predicate cimport CHUNK
 
 cdef enum:
     PAUSE = 25_000_000       # ns
-    LONG = 1_000_000         # ns; the chunk after one that took longer is smaller
+    LONG = 1_000_000         # ns between two looks at the clock; after a longer time chunks are smaller
+    MOST_CHUNKS = 4          # between two looks at the clock
     FIRST = 64               # events of the first piece, whose cost per event is not known yet
     LARGEST = 1 << 30
 
@@ -34,12 +35,14 @@ cdef int64_t deadline() noexcept:
 
 
 cdef bint is_over(Pause* pause, int64_t* began) noexcept nogil:
-    """Return whether a loop has to pause after a chunk that began at ``began``, which is set to now for the next one."""
-    cdef int64_t now = monotonic()
-    if now - began[0] > LONG:
-        pause.most = max(1, pause.most // 8)
-    else:
+    """Return whether a loop has to pause after the chunks since ``began``, which is set to now for the next ones."""
+    cdef int64_t now = monotonic(), spent = now - began[0]
+    if spent > LONG:
+        pause.most, pause.chunks = max(1, pause.most // 8), 1
+    elif pause.most < CHUNK:
         pause.most = min(<int>CHUNK, 2 * pause.most)
+    elif spent < LONG // 8:
+        pause.chunks = min(<int>MOST_CHUNKS, 2 * pause.chunks)
     began[0] = now
     pause.paused = now >= pause.deadline
     return pause.paused

@@ -55,7 +55,7 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
     cdef Py_ssize_t base = first
     cdef int64_t part = 0
     cdef int64_t began = 0 if pause == NULL else monotonic()
-    cdef int m, k, r, n_relevant
+    cdef int m, k, r, n_relevant, unread = 0 if pause == NULL else pause.chunks
     cdef bint counts
     while base < n:
         m = <int>min(<Py_ssize_t>(CHUNK if pause == NULL else pause.most), n - base)
@@ -103,8 +103,11 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         if sweep_is_due(core):
             sweep_all(core)
         base += m
-        if pause != NULL and base < n and is_over(pause, &began):
-            n = base
+        unread -= 1
+        if unread == 0 and base < n:
+            if is_over(pause, &began):
+                n = base
+            unread = pause.chunks
     core.events += n - first
     core.now = time[n - 1]
     if core.window_kind == EXPLICIT:

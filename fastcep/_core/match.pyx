@@ -83,7 +83,7 @@ cdef class Matcher:
         self.plan = plan
         self.tables = tables
         self.filters = []
-        self.pause.most = CHUNK
+        self.pause.most, self.pause.chunks = CHUNK, 1
         self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
         self.core.n_states = tables.n_states
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
@@ -327,7 +327,7 @@ cdef class Matcher:
         if may_pause:
             self.pause.deadline = deadline()
             if self.pause.deadline < 0:
-                self.pause.most = 1
+                self.pause.most = self.pause.chunks = 1
         self.core.budget.refused = False
         self.core.shared = shared and len(self.filters) > 0
         memset(self.core.next_passed, 0, self.core.n_members * sizeof(int64_t))
