@@ -25,12 +25,12 @@ from fastcep.engine.running import Running
 from fastcep.engine.state.foreign import foreign_events
 from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.timeouts import TimedOut
-from fastcep.engine.trial import CUT_SHORT, TRIED, try_stores
+from fastcep.engine.trial import CUT_SHORT, TRIED, Trial
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.kernels import Kernels
-from fastcep.plan import Plan, has_choice
+from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
@@ -146,12 +146,12 @@ class Queries:
         windows = None if plan.windows is None else WindowBounds(plan, link)
         running = Running(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
         running.empty = running.nbytes
-        if self._store == "auto" and not plan.rows_only and has_choice(query):
+        if plan.other is not None:
             untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
             if untried:
                 running.plan = replace(plan, why=f"the usual one: with {untried} no other is tried")
             else:
-                running.trial = try_stores(plan, link, position)
+                running.trial = Trial(replace(plan.other, why="tried"), link, position)
         return running
 
     def _plan(self, query: ast.Query, store: str) -> Plan:

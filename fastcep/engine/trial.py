@@ -12,16 +12,14 @@ bench.compare_limit`` shows them (docs/performance.md).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fastcep._core.batch import Batch
 from fastcep._core.match import Matcher
 from fastcep.engine.link import Linker
 from fastcep.events import EventRing
-from fastcep.plan import Plan, has_choice, make_plan
+from fastcep.plan import Plan
 from fastcep.query import ast
 
-__all__ = ["CUT_SHORT", "TRIED", "Trial", "try_stores"]
+__all__ = ["CUT_SHORT", "TRIED", "Trial"]
 
 #: Events between two looks at the counters.
 TRIED = 1 << 12
@@ -106,13 +104,6 @@ class Trial:
             assert self._first_time is not None
             return (time - self._first_time) / max(1, window.nanoseconds)
         return seen / max(1, window.events) if isinstance(window, ast.CountWindow) else 0.0
-
-
-def try_stores(plan: Plan, link: Linker, position: int) -> Trial | None:
-    """Begin a trial for a query whose plan is for rows, if there is a choice."""
-    if plan.rows_only or not has_choice(plan.query):
-        return None
-    return Trial(replace(make_plan(plan.query, False, "factorised"), why="tried"), link, position)
 
 
 def _cost(matcher: Matcher, store: str) -> int:

@@ -3,11 +3,10 @@
 from fastcep.plan.compile import make_plan
 from fastcep.plan.explain import explain
 from fastcep.plan.explain.html import query_html
-from fastcep.plan.factorised import has_choice
 from fastcep.plan.joins import INDEXES
 from fastcep.plan.plan import Plan
 from fastcep.query import Query
 
 Query._html = staticmethod(query_html)  # a query shows its plan, but its room is below this one
 
-__all__ = ["INDEXES", "Plan", "explain", "has_choice", "make_plan"]
+__all__ = ["INDEXES", "Plan", "explain", "make_plan"]

@@ -59,7 +59,7 @@ def make_plan(
     """Plan ``query`` (see the module's docstring).
 
     ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
-    it is possible, else it is rows; an engine may change ``auto`` (see `has_choice`).
+    it is possible, else it is rows; with ``auto`` an engine may choose (`Plan.other`).
 
     ``index``: which equalities the indexes of rows find them by, one of `joins.INDEXES`: all (``full``), those between
     plain attributes (``key``) or none (``off``); the others are tested row by row. Contiguity always stays in the keys,
@@ -109,18 +109,21 @@ class _Planner:
         if isinstance(parts, str):
             return self._rows(rows_only=parts)
         if store == "factorised":
-            return self._factorised(parts, columns)
+            return self._factorised(self._rows(), parts, columns)
         if store == "rows":
             return self._rows(why="as asked for")
-        return self._rows(why="to begin with: both are tried on the first events" if has_choice(self.query) else "")
+        if not has_choice(self.query):
+            return self._rows()
+        rows = self._rows(why="to begin with: both are tried on the first events")
+        return replace(rows, other=self._factorised(rows, parts, columns))
 
-    def _factorised(self, parts: Factorised, columns: Columns) -> Plan:
+    def _factorised(self, rows: Plan, parts: Factorised, columns: Columns) -> Plan:
         """The plan for kept events: that for rows without what is about rows."""
         locals_ = tuple(columns.local(conditions) for conditions in self._local().values())
         key = find_key(self.query, self.places, self.translate, KeyWords((), (), {}, parts.joins))
         event_features = self._event_features(columns)
         return replace(
-            self._rows(),
+            rows,
             columns=tuple(columns.plans),
             locals=locals_,
             indexes=(),

@@ -313,6 +313,8 @@ class Plan:
         Physical columns (and -1, -2, -3) that must stay in the event ring.
     index
         Which equalities are words of keys, see `fastcep.plan.joins.INDEXES`.
+    other
+        The plan for the factorised store, if an engine should try both; else None.
     """
 
     query: ast.Query
@@ -355,3 +357,4 @@ class Plan:
     index: str = "full"
     observed: bool = False
     event_features: tuple[tuple[int, ...], ...] = ()
+    other: Plan | None = None

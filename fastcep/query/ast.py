@@ -7,7 +7,7 @@ Everything after the parser (plan, reference matcher, printer) reads these nodes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -434,8 +434,9 @@ def children(node: Expr) -> Iterator[Expr]:
     """Yield the direct sub-expressions of ``node``, left to right."""
     if isinstance(node, Literal):  # of which IN may have many
         return
-    for item in fields(node):
-        value = getattr(node, item.name)
+    names: tuple[str, ...] = type(node).__match_args__  # its fields without the span; `fields` is slow
+    for name in names:
+        value = getattr(node, name)
         if isinstance(value, Expr):
             yield value
         elif isinstance(value, tuple):
