@@ -2,6 +2,15 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 
+cdef enum:              # event columns that are not of the schema
+    COLUMN_TIME = -1
+    COLUMN_SEQ = -2
+    COLUMN_TYPE = -3
+    COLUMN_COMPUTED = -4
+    COLUMN_POSITION = -5
+    COLUMN_PREVIOUS = -6
+
+
 cdef struct Events:
     const int64_t* time
     const uint16_t* types

@@ -9,7 +9,7 @@ from fastcep._core.emit cimport emit_staged
 from fastcep._core.negate cimport none_came
 from fastcep._core.observe cimport note_place
 from fastcep._core.remove cimport note_advance
-from fastcep._core.shed cimport class_of
+from fastcep._core.draws cimport class_of
 from fastcep._core.stage cimport Stage
 from fastcep._core.starts cimport new_node
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add

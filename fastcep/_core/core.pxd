@@ -24,14 +24,6 @@ cdef enum:              # kinds of program inputs, as in predicate.code_new
     OUT
     ELEM
 
-cdef enum:              # event columns that are not of the schema
-    COLUMN_TIME = -1
-    COLUMN_SEQ = -2
-    COLUMN_TYPE = -3
-    COLUMN_COMPUTED = -4
-    COLUMN_POSITION = -5
-    COLUMN_PREVIOUS = -6
-
 
 cdef struct Core:
     int n_members            # the plan, see tables.pxd

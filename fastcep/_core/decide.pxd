@@ -2,11 +2,9 @@
 from libc.stdint cimport int64_t
 
 from fastcep._core.core cimport Core
-from fastcep._core.pending cimport Pending
 from fastcep._core.tables cimport State
 
 
 cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil
 cdef void decide(Core* core, int64_t time, bint all) noexcept nogil
-cdef const int64_t* outputs_of(const Pending* pending, int n_slots, int64_t row) noexcept nogil
 cdef void drop_pending(Core* core) noexcept nogil

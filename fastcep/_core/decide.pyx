@@ -60,11 +60,6 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     count_row(core, start)
 
 
-cdef const int64_t* outputs_of(const Pending* pending, int n_slots, int64_t row) noexcept nogil:
-    """The outputs of a waiting match, each with its null flag behind it; 0 beyond those of its state."""
-    return row_at(pending, row) + HEAD + n_slots
-
-
 cdef void _load(Core* core, const int64_t* row) noexcept nogil:
     """Make a waiting match staged row 0."""
     cdef State* state = core.states + row[1]

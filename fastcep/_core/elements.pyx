@@ -2,7 +2,8 @@
 """Elements of the Kleene variables and groups of a staged child, and for-all conditions over them."""
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
-from fastcep._core.core cimport COLUMN_TYPE, ELEM, EVENT, Core, position_of
+from fastcep._core.core cimport ELEM, EVENT, Core, position_of
+from fastcep._core.batch cimport COLUMN_TYPE
 from fastcep._core.predicate cimport CHUNK, Code, run
 from fastcep._core.stage cimport Stage
 from fastcep._core.store cimport Bucket, Index, column_of

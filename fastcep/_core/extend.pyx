@@ -11,7 +11,8 @@ from fastcep._core.cut cimport cut_begin, cut_off
 from fastcep._core.emit cimport emit_rows
 from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport age, class_of, class_of_event, screen, screens
+from fastcep._core.shed cimport age, class_of_event, screen, screens
+from fastcep._core.draws cimport class_of
 from fastcep._core.stage cimport Stage, stage_grow
 from fastcep._core.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.store cimport (

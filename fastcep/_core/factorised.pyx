@@ -20,6 +20,9 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from fastcep._core.core cimport EVENT, ROW, Core, copy_event, read_key
 from fastcep._core.emit cimport end_event
 from fastcep._core.join cimport join
+from fastcep._core.kept_events cimport (
+    READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
+)
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.starts cimport Starts, start_of
 from fastcep._core.store cimport Bucket, Index, bucket_at, find, find_or_add, find_words, make_room

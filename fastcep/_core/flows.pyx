@@ -20,7 +20,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastcep._core.core cimport Core
-from fastcep._core.shed cimport class_of, falls, mixed
+from fastcep._core.draws cimport class_of, falls, mixed
 from fastcep._core.shedtables cimport FROM_AT, OWN_AT, STANDS, Flow, Flows, Shed
 from fastcep._core.slices cimport slice_at
 from fastcep._core.store cimport Bucket

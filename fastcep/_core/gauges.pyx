@@ -3,8 +3,7 @@
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from fastcep._core.core cimport Core, stores_of
-from fastcep._core.decide cimport outputs_of
-from fastcep._core.pending cimport Pending
+from fastcep._core.pending cimport Pending, outputs_of
 from fastcep._core.starts cimport Starts, starts_bytes
 from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, index_bytes, key_of
 from fastcep._core.windows cimport window_at

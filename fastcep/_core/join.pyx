@@ -11,7 +11,7 @@ The hashed events say nothing that the stores do not say: they are not part of a
 from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from fastcep._core.core cimport Core
-from fastcep._core.factorised cimport (
+from fastcep._core.kept_events cimport (
     BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
 )
 from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastcep._core.core cimport Core, position_of, stores_of
 from fastcep._core.dump cimport is_chained
-from fastcep._core.parts cimport enter, leave, set_able
+from fastcep._core.isolated_windows cimport enter, leave, set_able
 from fastcep._core.pending cimport HEAD, new_row, row_at, wait
 from fastcep._core.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets

@@ -16,7 +16,8 @@ from fastcep._core.masks cimport masks
 from fastcep._core.negate cimport first_kept, watch
 from fastcep._core.interrupt cimport Pause, is_over, monotonic
 from fastcep._core.partitions cimport drop_cut_off, find_previous
-from fastcep._core.parts cimport drop_part, enter, first_part, leave, move_windows, next_part, part_bytes
+from fastcep._core.isolated_windows cimport drop_part, enter, leave, part_bytes
+from fastcep._core.window_events cimport first_part, move_windows, next_part
 from fastcep._core.pending cimport pending_bytes
 from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.predicate cimport CHUNK

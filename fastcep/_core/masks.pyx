@@ -8,10 +8,10 @@ share; then an event that none of the query's members may bind is never looked a
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport (
-    COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, event_inputs,
+from fastcep._core.batch cimport (
+    COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Events,
 )
+from fastcep._core.core cimport Core, event_inputs
 from fastcep._core.parted cimport hash_of, is_own
 from fastcep._core.partitions cimport find_previous
 from fastcep._core.predicate cimport CHUNK, run

@@ -24,8 +24,8 @@ from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.batch cimport Batch, Events
-from fastcep._core.core cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Core, stores_of
+from fastcep._core.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
+from fastcep._core.core cimport Core, stores_of
 from fastcep._core.decide cimport decide
 from fastcep._core.dump cimport dump, is_chained
 from fastcep._core.filters cimport Filter, Passed
@@ -38,7 +38,8 @@ from fastcep._core.memory cimport unlimited
 from fastcep._core.output cimport Output
 from fastcep._core.interrupt cimport Pause, deadline
 from fastcep._core.parted import range_of
-from fastcep._core.parts cimport end_parts, end_windows, pass_time
+from fastcep._core.isolated_windows cimport end_parts
+from fastcep._core.window_events cimport end_windows, pass_time
 from fastcep._core.pending cimport pending_clear, pending_init
 from fastcep._core.policy cimport policy_clear
 from fastcep._core.predicate cimport CHUNK, Input, machine_free, machine_new

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.core cimport Core
 from fastcep._core.observed cimport RECORD_AT, Observed
-from fastcep._core.shed cimport mixed
+from fastcep._core.draws cimport mixed
 from fastcep._core.store cimport Bucket
 from fastcep._core.tables cimport Edge
 

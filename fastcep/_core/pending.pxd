@@ -40,3 +40,8 @@ cdef inline int64_t* row_at(const Pending* pending, int64_t row) noexcept nogil:
 
 cdef inline int64_t pending_bytes(const Pending* pending) noexcept nogil:
     return pending.capacity * sizeof(Due) + pending.row_capacity * pending.width * 8
+
+
+cdef inline const int64_t* outputs_of(const Pending* pending, int n_slots, int64_t row) noexcept nogil:
+    """The outputs of a waiting match, each with its null flag behind it; 0 beyond those of its state."""
+    return row_at(pending, row) + HEAD + n_slots

@@ -1,6 +1,7 @@
 # Load shedding inside the matcher. See shed.pyx.
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
+from fastcep._core.draws cimport falls, mixed
 from fastcep._core.core cimport Core
 from fastcep._core.shedtables cimport DRAWN_BITS, Shed
 from fastcep._core.store cimport Bucket
@@ -13,17 +14,6 @@ cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil
 cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept nogil
-
-
-cdef inline int64_t class_of(int64_t word) noexcept nogil:
-    """The class in a row's class word, which may hold a mark and the number of a record as well."""
-    return word & (HOME - 1)
-
-
-cdef inline int64_t steps_of(int64_t chance) noexcept nogil:
-    """A chance in steps of 1 / 16,384, by which births and rows are drawn; all of them only where it is 1."""
-    cdef int64_t steps = (chance + (1 << 31 - DRAWN_BITS)) >> (32 - DRAWN_BITS)
-    return steps if chance >> 32 else min(steps, (1 << DRAWN_BITS) - 1)
 
 
 cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
@@ -44,18 +34,6 @@ cdef inline int64_t spent(const Core* core) noexcept nogil:
     return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created
             + core.matches * core.prices.match + core.shed.n_refused * core.prices.refused
             + core.shed.n_fell * core.prices.purged)
-
-
-cdef inline uint64_t mixed(uint64_t word) noexcept nogil:
-    """A hash whose bits are all good (the finaliser of splitmix64)."""
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ULL
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EBULL
-    return word ^ (word >> 31)
-
-
-cdef inline bint falls(uint64_t seed, uint64_t number, int64_t chance) noexcept nogil:
-    """Whether the draw of this number falls below a chance."""
-    return <int64_t>(mixed(seed + number * 0x9E3779B97F4A7C15ULL) >> 32) < chance
 
 
 cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:

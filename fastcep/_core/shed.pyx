@@ -27,10 +27,11 @@ Invariant: a dropped row is as one whose window has ended, so that no match appe
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
 
+from fastcep._core.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.core cimport Core, position_of, row_inputs
 from fastcep._core.flows cimport stands_for, weigh_children
 from fastcep._core.observe cimport note_children, note_tried, note_values
-from fastcep._core.parts cimport enter, leave
+from fastcep._core.isolated_windows cimport enter, leave
 from fastcep._core.predicate cimport CHUNK, run
 from fastcep._core.shedtables cimport (
     DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed)

@@ -14,7 +14,8 @@ from fastcep._core.observed cimport Observed
 from fastcep._core.flows cimport (
     CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add, flows_clear,
     flows_free, flows_init, stands_for)
-from fastcep._core.shed cimport mixed, steps_of, walk_cells
+from fastcep._core.shed cimport walk_cells
+from fastcep._core.draws cimport mixed, steps_of
 from fastcep._core.shedmemory cimport shed_init, slice_births
 from fastcep._core.shedtables cimport DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried
 from fastcep._core.vectors cimport take

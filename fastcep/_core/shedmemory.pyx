@@ -5,7 +5,7 @@ from libc.stdlib cimport calloc, free
 
 from fastcep._core.flows cimport flows_free
 from fastcep._core.predicate cimport CHUNK
-from fastcep._core.shed cimport mixed
+from fastcep._core.draws cimport mixed
 from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
 
 

@@ -1,0 +1,161 @@
+# cython: language_level=3
+"""What isolated windows hold for themselves.
+
+Each isolated window has a *part*: starts, indexes and waiting matches of its own. To work on a window its part is
+*entered*: it takes the place of the core's, so that everything else needs to know nothing of windows.
+"""
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+from fastcep._core.core cimport Core, stores_of
+from fastcep._core.memory cimport give_back, obtain
+from fastcep._core.pending cimport pending_clear, pending_init
+from fastcep._core.remove cimport drop_rowless
+from fastcep._core.starts cimport starts_clear, starts_init
+from fastcep._core.store cimport Index, index_clear, index_init
+from fastcep._core.windows cimport Opened, Part, Windows, window_at, windows_bytes
+
+
+cdef bint enter(Core* core, Opened* window) noexcept nogil:
+    """Let the window's part take the place of the core's own; False without memory for it."""
+    cdef Part* part = window.part
+    if part == NULL:
+        part = _new_part(core)
+        if part == NULL:
+            core.failed = True
+            return False
+        window.part = part
+    core.starts = part.starts
+    core.indexes = part.indexes
+    core.pending = part.pending
+    core.reported = window.reported
+    core.opened = window.position
+    core.window_id = window.id
+    core.window_time = window.time
+    core.window_birth = core.next_birth
+    core.elsewhere -= core.starts.live
+    return True
+
+
+cdef void leave(Core* core, Opened* window) noexcept nogil:
+    """Put the part back; give it up when the window has reported all that it may."""
+    cdef Part* part = window.part
+    cdef int64_t last = (core.starts.next - 1) & core.starts.mask
+    if core.removes and not core.failed:
+        drop_rowless(core)
+    elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
+        core.starts.next -= 1  # the event began nothing
+    if core.next_birth != core.window_birth or core.n_negations > 0:
+        set_able(core, window)
+    part.starts = core.starts
+    part.indexes = core.indexes
+    part.pending = core.pending
+    if not core.failed:  # else what it counted last is withdrawn
+        window.reported = core.reported
+    core.elsewhere += core.starts.live
+    core.peak = max(core.peak, core.elsewhere)
+    core.starts = core.outside.starts
+    core.indexes = core.outside.indexes
+    core.pending = core.outside.pending
+    if core.limit > 0 and core.n_counts == 0 and window.reported >= core.limit:
+        end_window(core, window)
+
+
+cdef void set_able(Core* core, Opened* window) noexcept nogil:
+    """Note what events may do in the window that is entered."""
+    window.able = _able(core)
+
+
+cdef uint64_t _able(const Core* core) noexcept nogil:
+    """Members whose events may do anything in the window that is entered."""
+    cdef uint64_t able = core.able.begins
+    cdef int i
+    for i in range(core.n_negations):
+        if core.able.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
+            able &= ~core.able.settles[i]
+    for i in range(core.n_indexes):
+        if core.indexes[i].n_buckets > 0:
+            able |= core.able.extends[i]
+    if core.starts.first < core.starts.next:
+        able |= core.able.watches
+    return able
+
+
+cdef Part* _new_part(Core* core) noexcept nogil:
+    cdef int64_t bytes = part_bytes(core)
+    cdef Part* part = <Part*>obtain(&core.budget, bytes)
+    cdef Index* index
+    cdef int i, n = stores_of(core)
+    if part == NULL:
+        return NULL
+    memset(part, 0, bytes)
+    part.indexes = <Index*>(part + 1)
+    pending_init(&part.pending, &core.budget, core.outside.pending.width)
+    if starts_init(&part.starts, &core.budget, core.window_kind, core.window) < 0:
+        _free_part(core, part)
+        return NULL
+    for i in range(n):
+        index = core.outside.indexes + i
+        if index_init(part.indexes + i, &core.budget, index.words, index.fixed, index.columns) < 0:
+            _free_part(core, part)
+            return NULL
+    return part
+
+
+cdef void _free_part(Core* core, Part* part) noexcept nogil:
+    cdef int i
+    for i in range(stores_of(core)):
+        index_clear(part.indexes + i)
+    starts_clear(&part.starts)
+    pending_clear(&part.pending)
+    give_back(&core.budget, part, part_bytes(core))
+
+
+cdef int64_t part_bytes(const Core* core) noexcept nogil:
+    """Bytes of a part, with its indexes' heads behind it, without what they hold."""
+    return sizeof(Part) + stores_of(core) * sizeof(Index)
+
+
+cdef Index* counts_of(const Core* core, const Part* part) noexcept nogil:
+    """Where the matches of each partition are counted that a window has reported."""
+    return part.indexes + stores_of(core) - 1
+
+
+cdef void drop_part(Core* core, Opened* window) noexcept nogil:
+    """Forget what is in a window, which stays open if it is; how many matches it has reported is not forgotten."""
+    cdef Index counts
+    cdef bint counted = False
+    window.able = 0 if window.closed else core.windows.able
+    if window.part == NULL:
+        return
+    if core.n_counts > 0 and not window.closed and counts_of(core, window.part).n_buckets > 0:
+        counts = counts_of(core, window.part)[0]
+        memset(counts_of(core, window.part), 0, sizeof(Index))
+        counted = True
+    core.elsewhere -= window.part.starts.live
+    _free_part(core, window.part)
+    window.part = _new_part(core) if counted else NULL
+    if counted and window.part != NULL:
+        index_clear(counts_of(core, window.part))
+        counts_of(core, window.part)[0] = counts
+    elif counted:
+        index_clear(&counts)
+
+
+cdef void end_window(Core* core, Opened* window) noexcept nogil:
+    """Forget what is in a window, and the window itself as soon as it is the first one."""
+    cdef Windows* windows = &core.windows
+    window.closed = True
+    drop_part(core, window)
+    while windows.first < windows.next and window_at(windows, windows.first).closed:
+        windows.first += 1
+
+
+cdef void end_parts(Core* core) noexcept nogil:
+    """Give all memory of the windows back."""
+    cdef int64_t number
+    for number in range(core.windows.first, core.windows.next):
+        drop_part(core, window_at(&core.windows, number))
+    give_back(&core.budget, core.windows.ring, windows_bytes(&core.windows))
+    core.windows.ring = NULL
+    core.windows.first = core.windows.next
