@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CORE := $(wildcard fastcep/_core/*.pyx fastcep/_core/*.pxd fastcep/_core/*.h)
+CORE := $(wildcard fastcep/_core/*/*.pyx fastcep/_core/*/*.pxd fastcep/_core/*/*.h)
 export PYTHON
 
 .PHONY: demo test check bench peers compare figures lint clean help
@@ -65,5 +65,5 @@ compare: $(STAMP)
 	$(BIN)/python -m bench.compare_versions $(BEFORE)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist *.egg-info fastcep/_core/*/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ from setuptools import Extension, setup
 CORE = "fastcep/_core"
 DEBUG = os.environ.get("FASTCEP_DEBUG", "0") == "1"
 SANITIZE = os.environ.get("FASTCEP_SANITIZE", "")
+JOBS = os.cpu_count() or 1
 
 # No -march=native: a wheel must run elsewhere. Columns of float64 and int64 share buffers, so no strict aliasing.
 # No contraction to fused multiply-add: the same floats on every machine.
@@ -25,8 +26,9 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
-definitions = sorted(glob(f"{CORE}/*.pxd"))
-headers = {path: Path(path).name for path in sorted(glob(f"{CORE}/*.h"))}
+definitions = sorted(glob(f"{CORE}/*/*.pxd"))
+headers = {path: Path(path).name for path in sorted(glob(f"{CORE}/*/*.h"))}
+folders = sorted({str(Path(path).parent) for path in headers})
 everywhere = "".join(Path(path).read_text(encoding="utf-8") for path in [*definitions, *headers])
 
 
@@ -38,21 +40,22 @@ def depends(source: str) -> list[str]:
 
 extensions = [
     Extension(
-        f"fastcep._core.{Path(source).stem}",
+        ".".join(Path(source).with_suffix("").parts),
         [source],
-        include_dirs=[CORE, numpy.get_include()],
+        include_dirs=[*folders, numpy.get_include()],
         depends=depends(source),
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
-    for source in sorted(glob(f"{CORE}/*.pyx"))
+    for source in sorted(glob(f"{CORE}/*/*.pyx"))
 ]
 
 setup(
     ext_modules=cythonize(
         extensions,
         build_dir="build/cython-debug" if DEBUG else "build/cython",
+        nthreads=JOBS,
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
@@ -62,5 +65,5 @@ setup(
         },
     ),
     # A switch changes the flags but no file's time, so a checked build compiles everything again.
-    options={"build_ext": {"force": DEBUG or bool(SANITIZE)}},
+    options={"build_ext": {"force": DEBUG or bool(SANITIZE), "parallel": JOBS}},
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 import fastcep as fc
 from bench.queries import QUERIES, SCHEMA, events, store
-from fastcep._core.evaluate import CHUNK_ROWS, Evaluator
+from fastcep._core.program.evaluate import CHUNK_ROWS, Evaluator
 from fastcep.datasets import write_ds1_csv
 from fastcep.kernels import Kernels
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastcep as fc
-from fastcep._core.evaluate import evaluate
+from fastcep._core.program.evaluate import evaluate
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import Op
 from fastcep.query.registry import Function, native_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastcep._core.knapsack import Knapsack, greedy
+from fastcep._core.fit.covering_knapsack import Knapsack, greedy
 
 COUNTS = (60, 480)
 

@@ -8,8 +8,8 @@ import fastcep as fc
 package = Path(fc.__file__).parent
 assert package.parent == Path(sysconfig.get_path("platlib")), f"fastcep comes from {package}, not from site-packages"
 assert (package / "py.typed").is_file(), "py.typed is missing from the wheel"
-assert any((package / "_core").glob("*.pyi")), "the stubs of _core are missing from the wheel"
-assert not any((package / "_core").glob("*.c")), "generated C code is in the wheel"
+assert any((package / "_core").glob("*/*.pyi")), "the stubs of _core are missing from the wheel"
+assert not any((package / "_core").glob("*/*.c")), "generated C code is in the wheel"
 
 schema = fc.Schema({"A": {"ID": "int64"}, "B": {"ID": "int64"}}, time="ts", type="type", time_unit="ms")
 query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.ID + b.ID < 9 WITHIN 8ms", schema, name="pair")

@@ -1,4 +1,4 @@
-"""Flows between groups, and what is left of them, in plain Python: the formulas of ``fastcep._core.cascade``.
+"""Flows between groups, and what is left of them, in plain Python: the formulas of ``fastcep._core.fit.cascade``.
 
 All shares are the fixed points that so many rounds find; nothing is done in place, and nothing is reused.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fastcep._core.cascade import Cascade
+from fastcep._core.fit.cascade import Cascade
 
 ROUNDS = 200
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 import fastcep as fc
-from fastcep._core.shedding import Shedding
+from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep.engine.overload.protocols import View
 from fastcep.plan import Plan, make_plan
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,77 @@ def test_imports_point_down(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8"), module, is_package) == []
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_core/*.p[yx][xd]")), ids=lambda path: path.name)
-def test_core_imports_nothing_of_fastcep(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    imports = [line for line in lines if re.match(r"\s*(from|import|cimport)\s+\.*\s*fastcep", line)]
-    assert [line for line in imports if not re.search(r"\bfastcep\._core\b", line)] == []
-    assert [line for line in lines if re.match(r"\s*from\s+\.\.", line)] == []
+def python_modules() -> dict[str, Path]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if path.stem == "__init__" else parts)] = path
+    return found
+
+
+def imported_modules(source: str, module: str, is_package: bool, known: Collection[str]) -> set[str]:
+    """Of ``known`` modules those that a module imports, also inside functions and ``TYPE_CHECKING``."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [(alias.name, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".") if is_package else module.split(".")[:-1]
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [node.module])])
+            names += [(f"{base}.{alias.name}", base) for alias in node.names]
+    return {full if full in known else base for full, base in names if full in known or base in known} - {module}
+
+
+def cycles(imports: Mapping[str, set[str]]) -> list[str]:
+    """Give what keeps modules from an order in which each imports only those before it."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_modules_import_each_other_in_one_direction() -> None:
+    known = python_modules()
+    assert cycles({
+        module: imported_modules(path.read_text(encoding="utf-8"), module, path.stem == "__init__", known)
+        for module, path in known.items()
+    }) == []  # fmt: skip
+
+
+def core_rooms() -> list[str]:
+    """The folders of ``_core`` in the order that its docstring gives."""
+    docstring = ast.get_docstring(ast.parse((PACKAGE / "_core" / "__init__.py").read_text(encoding="utf-8")))
+    assert docstring is not None
+    return re.findall(r"``(\w+)``", docstring)
+
+
+def core_imports(text: str) -> list[str]:
+    """What a Cython module imports of fastcep, as dotted names."""
+    return re.findall(r"^\s*(?:from|import|cimport)\s+(fastcep[\w.]*|\.[\w.]*)", text, re.MULTILINE)
+
+
+def test_core_has_no_cycles() -> None:
+    imports: dict[str, set[str]] = {}
+    for path in PACKAGE.glob("_core/*/*.p[yx][xd]"):
+        own = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        imports.setdefault(own, set()).update(core_imports(path.read_text(encoding="utf-8")))
+    assert cycles({module: names - {module} for module, names in imports.items()}) == []
+    assert {name for names in imports.values() for name in names} <= imports.keys(), "only modules of _core"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_core/*/*.p[yx][xd]")), ids=lambda path: path.name)
+def test_folders_of_core_import_those_before_them(path: Path) -> None:
+    order = core_rooms()
+    here = order.index(path.parent.name)
+    rooms = {name.split(".")[2] for name in core_imports(path.read_text(encoding="utf-8"))}
+    assert {room for room in rooms if order.index(room) > here} == set()
+
+
+def test_every_folder_of_core_has_its_place() -> None:
+    assert sorted(core_rooms()) == sorted(path.parent.name for path in PACKAGE.glob("_core/*/__init__.py"))
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,4 @@
-"""Compiled kernels. They import nothing of fastcep and work on typed buffers without the GIL."""
+"""The compiled engine, in folders by stage. Each imports only those before it:
+
+``memory``, ``program``, ``input``, ``state``, ``shed``, ``matches``, ``snapshot``, ``matcher``, ``fit``.
+"""

@@ -1,4 +1,4 @@
-"""``fastcep run`` on streams that are out of order: its options, and the file of the events that come too late."""
+"""The options of ``fastcep run`` for streams that are out of order."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.io import Live
 
-if TYPE_CHECKING:
-    from fastcep.cli.sink import Writes
-    from fastcep.engine import Engine
-
-__all__ = ["LateEvents", "Lateness"]
+__all__ = ["Lateness"]
 
 
 @dataclass(frozen=True)
@@ -59,25 +55,3 @@ class Lateness:
                 "--allowed-lateness",
                 file=sys.stderr,
             )
-
-
-class LateEvents:
-    """Takes late events from the engine, so that they do not pile up there, and writes them if somebody wants them.
-
-    Parameters
-    ----------
-    engine
-        The engine.
-    writer
-        Where they go; None for nowhere.
-    """
-
-    def __init__(self, engine: Engine, writer: Writes | None) -> None:
-        self._engine = engine
-        self._writer = writer
-
-    def collect(self) -> None:
-        """Take those that came since the last call."""
-        events = self._engine.late()
-        if self._writer is not None:
-            self._writer.write(events)

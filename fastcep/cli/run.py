@@ -13,10 +13,10 @@ from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.interrupted import terminable
 from fastcep.cli.job import Job
-from fastcep.cli.late import LateEvents, Lateness
+from fastcep.cli.late import Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart, check_not_read
 from fastcep.cli.shedding import SheddingOptions
-from fastcep.cli.sink import Sink
+from fastcep.cli.sink import LateEvents, Sink
 from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
 from fastcep.engine.signals import Signals

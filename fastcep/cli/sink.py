@@ -8,17 +8,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fastcep.cli.display import Display
-    from fastcep.cli.late import LateEvents
     from fastcep.cli.summary import Summary
     from fastcep.engine import Engine, Matches
 
-__all__ = ["Sink", "Writes"]
+__all__ = ["LateEvents", "Sink", "Writes"]
 
 
 class Writes(Protocol):
     """Takes tables, one behind the other, as a `MatchWriter` does."""
 
     def write(self, table: pa.Table, /) -> None: ...  # noqa: D102
+
+
+class LateEvents:
+    """Takes late events from the engine, so that they do not pile up there, and writes them if somebody wants them.
+
+    Parameters
+    ----------
+    engine
+        The engine.
+    writer
+        Where they go; None for nowhere.
+    """
+
+    def __init__(self, engine: Engine, writer: Writes | None) -> None:
+        self._engine = engine
+        self._writer = writer
+
+    def collect(self) -> None:
+        """Take those that came since the last call."""
+        events = self._engine.late()
+        if self._writer is not None:
+            self._writer.write(events)
 
 
 class Sink:

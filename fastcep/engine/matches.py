@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.output import Output
-from fastcep._core.vectors import repeated
+from fastcep._core.matches.output import Output
+from fastcep._core.memory.vectors import repeated
 from fastcep.engine.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts

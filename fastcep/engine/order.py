@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep._core.single import Single
+from fastcep._core.input.event_reader import Single
 from fastcep.errors import DataError, OrderError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.origin import at_row

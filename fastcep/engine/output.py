@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.output import Output
+from fastcep._core.matches.output import Output
 from fastcep.engine.matches import QueryMatches
 from fastcep.engine.parted import Matching
 from fastcep.engine.returns import Bindings, Returns

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.filters import Filter
-from fastcep._core.match import Matcher
-from fastcep._core.output import Output
-from fastcep._core.parted import merge_column, merge_runs, parts_of
+from fastcep._core.input.filters import Filter
+from fastcep._core.matcher.matcher import Matcher
+from fastcep._core.matches.output import Output
+from fastcep._core.state.key_partition import merge_column, merge_runs, parts_of
 from fastcep.engine.pool import Pool
 from fastcep.engine.state.cut import choose, groups_of, join
 from fastcep.engine.state.keygroups import GROUPS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from fastcep._core.parted import MOST_PARTS
+from fastcep._core.state.key_partition import MOST_PARTS
 from fastcep.errors import ValidationError
 
 __all__ = ["Pool", "make_pool"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.evaluate import Evaluator
+from fastcep._core.program.evaluate import Evaluator
 from fastcep.engine.link import Linker
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy

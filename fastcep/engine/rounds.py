@@ -6,20 +6,19 @@ that it does not depend on which thread was faster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastcep._core.batch import Batch
-from fastcep._core.match import Matcher
+from fastcep._core.input.batch import Batch
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.faults import Faults
 from fastcep.engine.parted import parts_of_query, run
 from fastcep.engine.pool import Pool
 
 if TYPE_CHECKING:
     from fastcep.engine.running import Running
-    from fastcep.engine.several import Queries
 
 __all__ = ["PARALLEL_FROM", "match_in_threads"]
 
@@ -39,8 +38,9 @@ class _Lost:
 
 
 def match_in_threads(
-    queries: Queries, pool: Pool, going: Sequence[Running], events: Batch, faults: Faults, of: int
-) -> None:
+    going: Sequence[Running], events: Batch, slices: Iterable[tuple[int, int, bool]], ring: object, pool: Pool,
+    faults: Faults, of: int,
+) -> None:  # fmt: skip
     """Run queries over a batch; of one that fails, or a part without memory, the others do not know.
 
     They share the work if that is worth while for ``of`` events, of which these are a piece.
@@ -49,9 +49,9 @@ def match_in_threads(
     lost: dict[Running, _Lost] = {}
     failed: dict[Running, Exception] = {}
     tasks = [(item, part) for item in going for part in parts_of_query(item.matcher)]
-    for first, last, shared in queries.slices(events):
+    for first, last, shared in slices:
         before = [part.lost for _, part in tasks]
-        calls = [partial(_taken, part, events, queries.ring, first, last, shared) for _, part in tasks]
+        calls = [partial(_taken, part, events, ring, first, last, shared) for _, part in tasks]
         outcomes = run(pool, calls, at_once)
         for (item, part), outcome, dropped in zip(tasks, outcomes, before, strict=True):
             if isinstance(outcome, Exception):

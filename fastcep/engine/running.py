@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fastcep._core.filters import Filter
+from fastcep._core.input.filters import Filter
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import QueryMatches

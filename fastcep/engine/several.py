@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from fastcep._core.batch import Batch
-from fastcep._core.filters import Filters
-from fastcep._core.match import Matcher
-from fastcep._core.output import Output
+from fastcep._core.input.batch import Batch
+from fastcep._core.input.filters import Filters
+from fastcep._core.matcher.matcher import Matcher
+from fastcep._core.matches.output import Output
 from fastcep.engine.faults import Faults
 from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
@@ -279,7 +279,7 @@ class Queries:
             self._ignore_foreign(batch, self.owned)
         going = [item for item in self.running if self._bound(item, events, faults)]
         if self.pool is not None:
-            match_in_threads(self, self.pool, going, events, faults, of)
+            match_in_threads(going, events, self.slices(events), self.ring, self.pool, faults, of)
             return
         for first, last, shared in self.slices(events):
             going = [item for item in going if self._run(item, events, first, last, shared, faults)]

@@ -20,7 +20,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Self
 
-from fastcep._core.interrupt import call_hook
+from fastcep._core.matcher.interrupt import call_hook
 
 __all__ = ["Signals"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from fastcep._core.lane import Lane
-from fastcep._core.match import Matcher
+from fastcep._core.matcher.fast_path import Lane
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes

@@ -12,8 +12,8 @@ bench.compare_limit`` shows them (docs/performance.md).
 
 from __future__ import annotations
 
-from fastcep._core.batch import Batch
-from fastcep._core.match import Matcher
+from fastcep._core.input.batch import Batch
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.link import Linker
 from fastcep.events import EventRing
 from fastcep.plan import Plan

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.batch import Batch
-from fastcep._core.match import Matcher
+from fastcep._core.input.batch import Batch
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.events import EventBatch
 from fastcep.plan import Plan
 

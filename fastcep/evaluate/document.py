@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from fastcep.evaluate.judging import Cell, Comparison
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.rows import row_of, wins_of
 from fastcep.evaluate.setting import STORE
-from fastcep.evaluate.trial import Cell, Trial
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import is_monotonic
 
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 def document_of(
-    trial: Trial,
+    trial: Comparison,
     cells: Sequence[Cell],
     outcomes: Sequence[Outcome],
     *,
@@ -82,7 +82,7 @@ def _query(queries: Sequence[ast.Query]) -> dict[str, Any]:
     }
 
 
-def _setting(trial: Trial, maximum_rate: float | None) -> dict[str, Any]:
+def _setting(trial: Comparison, maximum_rate: float | None) -> dict[str, Any]:
     setting = trial.setting
     return {
         "mode": setting.mode,
@@ -106,7 +106,7 @@ def _setting(trial: Trial, maximum_rate: float | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _truth(trial: Trial) -> dict[str, Any]:
+def _truth(trial: Comparison) -> dict[str, Any]:
     truth = trial.truth
     x, latency = truth.line
     return {

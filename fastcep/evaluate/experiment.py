@@ -14,6 +14,7 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.runner import Runner
 from fastcep.errors import ValidationError
 from fastcep.evaluate.document import document_of
+from fastcep.evaluate.judging import Cell, Comparison, cells_of, judge, targets_of, truth_of
 from fastcep.evaluate.options import setting_of
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.protocols import Fits, Makes, Reference
@@ -23,7 +24,6 @@ from fastcep.evaluate.sharing import shared
 from fastcep.evaluate.strategies import Strategy, strategies_of
 from fastcep.evaluate.stream import Stream
 from fastcep.evaluate.targets import wanted
-from fastcep.evaluate.trial import Cell, Trial, cells_of, judge, targets_of, truth_of
 from fastcep.query import ast
 
 __all__ = ["evaluate"]
@@ -134,7 +134,7 @@ def evaluate(
     _check_queries(built, strategies, setting.seeds)
     truth = truth_of(built, stream, setting)
     targets, fastest = targets_of(goals, truth, built, stream, setting)
-    trial = Trial(built, stream, setting, truth, targets, strategies, stream.bindable(built))
+    trial = Comparison(built, stream, setting, truth, targets, stream.bindable(built), strategies)
     cells = cells_of(trial)
     outcomes = _outcomes(trial, cells, runner, progress)
     return Report(
@@ -164,7 +164,7 @@ def _fitted(
 
 
 def _outcomes(
-    trial: Trial, cells: Sequence[Cell], runner: Runner | None, progress: Callable[[int, int], None] | None
+    trial: Comparison, cells: Sequence[Cell], runner: Runner | None, progress: Callable[[int, int], None] | None
 ) -> list[Outcome]:
     def told(results: Iterable[Outcome]) -> list[Outcome]:
         found: list[Outcome] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.foresight import Foresight
+from fastcep._core.fit.clairvoyant import Foresight
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 

@@ -2,10 +2,10 @@
 
 It makes no run with a shedder. From a record of all partial matches (`observe`) it knows which events and partial
 matches led to a match, and refuses the others first; then it drops what has the least true contribution per true
-consumption, both anew after each drop (``fastcep._core.foresight``). How many drops there must be is found by halving:
-for the least of them with which the target is reached, it says what each event would have cost, exactly. Where only
-some events must be faster, as with queues and percentiles, it also tries to drop more in those parts of the stream
-alone, and takes what loses less.
+consumption, both anew after each drop (``fastcep._core.fit.clairvoyant``). How many drops there must be is found by
+halving: for the least of them with which the target is reached, it says what each event would have cost, exactly.
+Where only some events must be faster, as with queues and percentiles, it also tries to drop more in those parts of the
+stream alone, and takes what loses less.
 
 So it tells what is possible and not how. Invariant: no strategy finds more matches at equal cost (by more than a
 hundredth of them: a search that takes one step after the other need not find the best set).
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.foresight import Foresight
+from fastcep._core.fit.clairvoyant import Foresight
 from fastcep.engine.overload.clock import VirtualClock
 from fastcep.engine.overload.observe import Observation, observe
 from fastcep.engine.overload.rate import Rate

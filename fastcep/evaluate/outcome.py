@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastcep.evaluate.identity import found_in
 from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
 from fastcep.evaluate.measure import Measured
 from fastcep.evaluate.targets import Target
-
-if TYPE_CHECKING:
-    from fastcep.evaluate.trial import Trial
+from fastcep.evaluate.trial import Trial
 
 __all__ = ["Outcome", "outcome_of"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from fastcep.evaluate.judging import Comparison
 from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.targets import LATE, Target
-from fastcep.evaluate.trial import Trial
 
 __all__ = ["LEAST_MATCHES", "row_of", "wins_of"]
 
@@ -23,7 +23,7 @@ _SPREAD = (
 _COUNTS = ("shed_events", "shed_matches")
 
 
-def row_of(trial: Trial, strategy: str, target: Target, seed: int, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def row_of(trial: Comparison, strategy: str, target: Target, seed: int, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Make the row of a strategy, a target and a seed, from one run or several.
 
     Of several it has medians, and under ``spread`` the least and the largest value of each.
@@ -43,7 +43,7 @@ def row_of(trial: Trial, strategy: str, target: Target, seed: int, outcomes: Seq
     return row
 
 
-def wins_of(trial: Trial, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+def wins_of(trial: Comparison, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     """By target the strategy with the best recall, the mean over seeds; of equals the first.
 
     Only those count all of whose rows do, and no references. With demands there is none: what strategies save differs.
@@ -63,7 +63,7 @@ def wins_of(trial: Trial, rows: Sequence[dict[str, Any]]) -> dict[str, str | Non
     return wins
 
 
-def _numbers(trial: Trial, outcome: Outcome) -> dict[str, Any]:
+def _numbers(trial: Comparison, outcome: Outcome) -> dict[str, Any]:
     truth = len(trial.truth.identities)
     enough = truth >= LEAST_MATCHES
     busy = outcome.processing + outcome.overhead
@@ -93,7 +93,7 @@ def _spread(values: Sequence[Any]) -> list[Any] | None:
     return [min(known), max(known)] if known else None
 
 
-def _held(trial: Trial, target: Target, values: dict[str, Any]) -> bool | None:
+def _held(trial: Comparison, target: Target, values: dict[str, Any]) -> bool | None:
     if target.demand is not None:
         return None
     if target.rate is not None:
@@ -102,7 +102,7 @@ def _held(trial: Trial, target: Target, values: dict[str, Any]) -> bool | None:
 
 
 def _why(
-    trial: Trial, target: Target, values: dict[str, Any], held: bool | None, fired: bool, demanded: bool
+    trial: Comparison, target: Target, values: dict[str, Any], held: bool | None, fired: bool, demanded: bool
 ) -> str:  # fmt: skip
     """Why a row does not count; empty if it does."""
     if target.demand is not None:

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from fastcep.engine.runner import Runner
 from fastcep.errors import ValidationError
+from fastcep.evaluate.judging import Cell, Comparison, judge
 from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.trial import Cell, Trial, judge
 
 __all__ = ["Judge", "shared"]
 
@@ -35,7 +35,7 @@ class Judge:
 
 
 @contextmanager
-def shared(trial: Trial, runner: Runner) -> Iterator[Callable[[Cell], Outcome]]:
+def shared(trial: Comparison, runner: Runner) -> Iterator[Callable[[Cell], Outcome]]:
     """Give what judges cells by a runner: with the trial in a temporary file, unless that is of no use to the runner.
 
     Raises
@@ -62,7 +62,7 @@ def shared(trial: Trial, runner: Runner) -> Iterator[Callable[[Cell], Outcome]]:
 
 
 @lru_cache(maxsize=1)
-def _load(path: str) -> Trial:
+def _load(path: str) -> Comparison:
     """Read the trial; the next one takes its place."""
-    trial: Trial = pickle.loads(Path(path).read_bytes())
+    trial: Comparison = pickle.loads(Path(path).read_bytes())
     return trial

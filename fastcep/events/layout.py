@@ -1,4 +1,4 @@
-"""Where the columns of a schema stand in Arrow data, for the compiled reader (``_core/intake``)."""
+"""Where the columns of a schema stand in Arrow data, for the compiled reader (``_core/input/batch_reader``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastcep._core.intake import Intake
+from fastcep._core.input.batch_reader import Intake
 from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
 from fastcep.events.units import NANOSECONDS

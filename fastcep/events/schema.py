@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.names import Names
+from fastcep._core.input.name_codes import Names
 from fastcep.errors import SchemaError
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 

@@ -2,7 +2,7 @@
 
 The source depends on the program's operations, on which inputs it reads and on which constants are null, never on
 values or on a user's names; so programs that differ in thresholds share a kernel. A kernel means exactly what the
-interpreter (``_core/predicate.pyx``) does with the program, for every row that counts.
+interpreter (``_core/program/predicate.pyx``) does with the program, for every row that counts.
 
 A kernel has two loops: one for chunks in which no input is null, which the compiler can vectorise, and one with null
 flags. Filters are ``k = k & …`` without a branch as long as what follows is cheap.

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-from fastcep._core.predicate import SYMBOLS
+from fastcep._core.program.predicate import SYMBOLS
 
 #: What has been loaded, by key. Code is never unloaded: its address may be in use, and it is small and shared.
 _addresses: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Compile plan expressions to the bytecode of tier 0 (``fastcep._core.predicate`` runs it over chunks).
+"""Compile plan expressions to the bytecode of tier 0 (``fastcep._core.program.predicate`` runs it over chunks).
 
 An instruction is six int32: opcode, destination register, up to four operands. Registers hold a chunk of 8-byte
 values with an optional null mask. Inputs are columns or broadcast scalars; the caller says which column an input is.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastcep._core.predicate import OPCODES
+from fastcep._core.program.predicate import OPCODES
 from fastcep.errors import ValidationError
 from fastcep.plan.ir import Op
 

@@ -23,7 +23,7 @@ __all__ = ["Classes", "features_in", "read_classes"]
 #: Per variable (``g.a`` inside a group) the expressions.
 Classes = Mapping[str, Sequence[str]]
 
-_MOST = 64  # as fastcep._core.shed has room for
+_MOST = 64  # as fastcep._core.shed.drop has room for
 
 
 def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> dict[int, tuple[Op, ...]]:

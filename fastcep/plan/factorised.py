@@ -38,7 +38,7 @@ __all__ = ["Factorised", "factorise", "has_choice"]
 #: The nulls of a kept event stand in one word.
 _MAX_REGISTERS = 64
 
-#: Of the key of a step that is taken for many events at once, see ``_core/factorised.pxd``.
+#: Of the key of a step that is taken for many events at once, see ``_core/matcher/factorised.pxd``.
 _MAX_WORDS = 8
 
 _Signed = tuple[int, Op]  # an operand of a sum: 1 or -1, and what it is

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fastcep.plan.bytecode import Program
-from fastcep.plan.windows import WindowPlan
 from fastcep.query import ast
+
+#: What closes an explicit window, as in `WindowPlan.closing`.
+AFTER_TIME, AFTER_EVENTS, ON_EVENT = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,44 @@ class KeyPlan:
     indexes: tuple[int, ...]
     negations: tuple[int, ...]
     waiting: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """How the windows of a query come and go.
+
+    Attributes
+    ----------
+    isolated
+        Every window has partial matches of its own; else all share theirs, because a match is the same in each.
+    why
+        What makes them isolated, for `explain`.
+    closing, length
+        ``AFTER_TIME`` ns, ``AFTER_EVENTS`` events, ``ON_EVENT``.
+    every_events, every_time
+        Open at every so many events, or ns; 0 if not.
+    opening
+        Its matches (of one event) open a window.
+    pairs
+        Its matches, of the event that opened a window and another, close that window.
+    closers
+        Its matches (of one event) close all open windows.
+    """
+
+    isolated: bool
+    why: str
+    closing: int
+    length: int
+    every_events: int
+    every_time: int
+    opening: Plan | None
+    pairs: Plan | None
+    closers: Plan | None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The small plans that there are."""
+        return tuple(plan for plan in (self.opening, self.pairs, self.closers) if plan is not None)
 
 
 @dataclass(frozen=True)

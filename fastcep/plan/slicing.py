@@ -19,8 +19,7 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.ir import PREVIOUS
-from fastcep.plan.plan import KeyPlan, Plan
-from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, KeyPlan, Plan
 from fastcep.query import ast
 from fastcep.query.printer import name_text
 

@@ -8,55 +8,11 @@ among thousands is a look-up. Time and counts are left to the matcher.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, ON_EVENT, Plan, WindowPlan
 from fastcep.query import ast
 
-if TYPE_CHECKING:
-    from fastcep.plan.plan import Plan
-
-__all__ = ["AFTER_EVENTS", "AFTER_TIME", "ON_EVENT", "WindowPlan", "plan_windows"]
-
-AFTER_TIME, AFTER_EVENTS, ON_EVENT = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """How the windows of a query come and go.
-
-    Attributes
-    ----------
-    isolated
-        Every window has partial matches of its own; else all share theirs, because a match is the same in each.
-    why
-        What makes them isolated, for `explain`.
-    closing, length
-        ``AFTER_TIME`` ns, ``AFTER_EVENTS`` events, ``ON_EVENT``.
-    every_events, every_time
-        Open at every so many events, or ns; 0 if not.
-    opening
-        Its matches (of one event) open a window.
-    pairs
-        Its matches, of the event that opened a window and another, close that window.
-    closers
-        Its matches (of one event) close all open windows.
-    """
-
-    isolated: bool
-    why: str
-    closing: int
-    length: int
-    every_events: int
-    every_time: int
-    opening: Plan | None
-    pairs: Plan | None
-    closers: Plan | None
-
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        """The small plans that there are."""
-        return tuple(plan for plan in (self.opening, self.pairs, self.closers) if plan is not None)
+__all__ = ["plan_windows"]
 
 
 def plan_windows(

@@ -16,8 +16,7 @@ from fastcep.query.builder import (
     same,
     seq,
 )
-from fastcep.query.document import Document, document_text, parse_document, parse_file
-from fastcep.query.parser import parse
+from fastcep.query.document import Document, document_text, parse, parse_document, parse_file
 from fastcep.query.printer import expression_text, to_text
 from fastcep.query.types import type_of
 from fastcep.query.variables import first, i, last

@@ -1,8 +1,8 @@
-"""``.cep`` documents: the schema and the queries of a stream in one text."""
+"""A query from its text; and ``.cep`` documents, the schema and the queries of a stream in one text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -18,7 +18,7 @@ from fastcep.query.source import Source, suggest
 from fastcep.query.transform import read_query
 from fastcep.query.tree import Branch, integer, leaves, name_of, span_of, string_of
 
-__all__ = ["Document", "document_text", "parse_document", "parse_file"]
+__all__ = ["Document", "document_text", "parse", "parse_document", "parse_file"]
 
 _DTYPES = ("int64", "float64", "bool", "string")
 
@@ -29,6 +29,41 @@ class Document:
 
     schema: Schema
     queries: tuple[ast.Query, ...]
+
+
+def parse(
+    text: str, schema: Schema | None = None, *, name: str | None = None, filename: str | None = None
+) -> ast.Query:
+    """Parse and check one query.
+
+    Parameters
+    ----------
+    text
+        ``PATTERN …``, or ``QUERY name PATTERN …``. Without a schema: a document with EVENT statements and one query.
+    schema
+        The events that the query speaks of.
+    name
+        Name of the query; by default the one in the text, or ``"query"``.
+    filename
+        Shown in errors.
+
+    Returns
+    -------
+    Query
+        Names resolved, types correct.
+
+    Raises
+    ------
+    ParseError
+        The text is wrong; the error shows where, what was expected and the closest known name.
+    """
+    if schema is None:
+        queries = parse_document(text, filename).queries
+        if len(queries) != 1:
+            raise ParseError(f"the text holds {len(queries)} queries; expected one, or use parse_document")
+        return queries[0] if name is None else replace(queries[0], name=name)
+    source = Source(text, filename)
+    return checked_query(read_query(parse_tree(source, "query"), source), schema, source, name)
 
 
 def parse_file(path: str | PathLike[str]) -> Document:

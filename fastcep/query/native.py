@@ -25,7 +25,7 @@ from numba.core.dispatcher import LiftedCode
 from numba.extending import intrinsic, typeof_impl
 
 from fastcep.errors import ValidationError
-from fastcep.query.registry import Function
+from fastcep.query.user_function import UserFunction
 
 __all__ = ["NULL", "RAISED", "VALUE", "Native", "compile_function"]
 
@@ -74,7 +74,7 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         return [manager]
 
 
-def _dispatcher(function: Function) -> Any:
+def _dispatcher(function: UserFunction) -> Any:
     """The function as Numba sees it."""
     found = function.__dict__.get("_dispatcher")
     if found is not None:
@@ -83,8 +83,8 @@ def _dispatcher(function: Function) -> Any:
     return function.__dict__.setdefault("_dispatcher", numba.njit(**options)(function.python))
 
 
-@typeof_impl.register(Function)  # type: ignore[untyped-decorator]
-def _typeof(function: Function, context: Any) -> Any:
+@typeof_impl.register(UserFunction)  # type: ignore[untyped-decorator]
+def _typeof(function: UserFunction, context: Any) -> Any:
     """Let functions call each other by the names that they have in Python."""
     return types.Dispatcher(_dispatcher(function))
 
@@ -113,7 +113,7 @@ def _as_word(kind: Any) -> Any:
     return as_word
 
 
-def compile_function(function: Function) -> Native:
+def compile_function(function: UserFunction) -> Native:
     """Compile ``function`` for its signature.
 
     Raises
@@ -138,7 +138,7 @@ def compile_function(function: Function) -> Native:
     return Native(code.address, (code, dispatcher))
 
 
-def _wrap(function: Function, dispatcher: Any) -> Any:
+def _wrap(function: UserFunction, dispatcher: Any) -> Any:
     """The C function around a compiled one; the three forms differ only in how a word is read."""
     forms = {"int64": "words[{}]", "float64": "as_float(words[{}])", "bool": "words[{}] != 0"}
     arguments = ", ".join(forms[dtype].format(k) for k, dtype in enumerate(function.signature.parameters))
@@ -163,7 +163,7 @@ def _wrap(function: Function, dispatcher: Any) -> Any:
 # ------------------------------------------------------------------------ checks
 
 
-def _check_result(function: Function, found: Any) -> None:
+def _check_result(function: UserFunction, found: Any) -> None:
     """Refuse a result that would have to be converted with a loss."""
     wanted = function.signature.result
     kind = types.unliteral(found.type if isinstance(found, types.Optional) else found)
@@ -183,7 +183,7 @@ def _check_result(function: Function, found: Any) -> None:
     )
 
 
-def _check_calls(function: Function, overload: Any, seen: set[int]) -> None:
+def _check_calls(function: UserFunction, overload: Any, seen: set[int]) -> None:
     """Refuse recursion and Python code inside of compiled code, in ``function`` and in all that it calls."""
     annotation = overload.type_annotation
     if id(overload) in seen or isinstance(annotation, str):  # a text: it came from Numba's cache
@@ -205,7 +205,7 @@ def _check_calls(function: Function, overload: Any, seen: set[int]) -> None:
                 _check_calls(function, called, seen)
 
 
-def _refused(function: Function, error: Exception) -> ValidationError:
+def _refused(function: UserFunction, error: Exception) -> ValidationError:
     """Numba's complaint in one line: the first reason, and the line of code at fault."""
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("Failed in ", "- Resolution failure"))]
@@ -227,7 +227,7 @@ def _refused(function: Function, error: Exception) -> ValidationError:
     )
 
 
-def _place(function: Function, file: str | None, line: int | None) -> str:
+def _place(function: UserFunction, file: str | None, line: int | None) -> str:
     """``file, line 3, `code```; by default the function's own first line."""
     code = function.python.__code__
     file, line = file or code.co_filename, line or code.co_firstlineno

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -13,18 +12,17 @@ from typing import TYPE_CHECKING
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-from fastcep.errors import ParseError
 from fastcep.query import ast
 from fastcep.query.check import check
 from fastcep.query.messages import explain
 from fastcep.query.source import Problem, Source
-from fastcep.query.transform import RawQuery, read_query
+from fastcep.query.transform import RawQuery
 from fastcep.query.tree import Branch
 
 if TYPE_CHECKING:
     from fastcep.events import Schema
 
-__all__ = ["checked_query", "parse", "parse_tree"]
+__all__ = ["checked_query", "parse_tree"]
 
 DEFAULT_NAME = "query"
 
@@ -82,40 +80,3 @@ def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | Non
         return check(query, raw.spans)
     except Problem as problem:
         raise source.error(problem.message, problem.span) from None
-
-
-def parse(
-    text: str, schema: Schema | None = None, *, name: str | None = None, filename: str | None = None
-) -> ast.Query:
-    """Parse and check one query.
-
-    Parameters
-    ----------
-    text
-        ``PATTERN …``, or ``QUERY name PATTERN …``. Without a schema: a document with EVENT statements and one query.
-    schema
-        The events that the query speaks of.
-    name
-        Name of the query; by default the one in the text, or ``"query"``.
-    filename
-        Shown in errors.
-
-    Returns
-    -------
-    Query
-        Names resolved, types correct.
-
-    Raises
-    ------
-    ParseError
-        The text is wrong; the error shows where, what was expected and the closest known name.
-    """
-    if schema is None:
-        from fastcep.query.document import parse_document
-
-        queries = parse_document(text, filename).queries
-        if len(queries) != 1:
-            raise ParseError(f"the text holds {len(queries)} queries; expected one, or use parse_document")
-        return queries[0] if name is None else replace(queries[0], name=name)
-    source = Source(text, filename)
-    return checked_query(read_query(parse_tree(source, "query"), source), schema, source, name)

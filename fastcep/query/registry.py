@@ -19,6 +19,7 @@ from fastcep.query import ast
 from fastcep.query.printer import KEYWORDS
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term, node_of
+from fastcep.query.user_function import UserFunction
 
 if TYPE_CHECKING:
     from fastcep.query.native import Native
@@ -31,7 +32,7 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
     "min": (1, None), "max": (1, None), "avg": (1, None),
 }  # fmt: skip
-#: As in ``_core/predicate.pxd``.
+#: As in ``_core/program/predicate.pxd``.
 MAX_ARGUMENTS = 8
 _DTYPES = ("int64", "float64", "bool")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -40,7 +41,7 @@ _registered: dict[str, Function] = {}
 _lock = Lock()
 
 
-class Function:
+class Function(UserFunction):
     """A function that queries may call; `function` makes it.
 
     Called with numbers it is the Python function; called with terms of the builder it gives a term.
@@ -57,9 +58,7 @@ class Function:
 
     def __init__(self, python: FunctionType, signature: ast.Signature) -> None:
         functools.update_wrapper(self, python)
-        self.name = signature.name
-        self.signature = signature
-        self.python = python
+        super().__init__(python, signature)
 
     def __repr__(self) -> str:
         return f"<function {self.name}: {self.signature}>"

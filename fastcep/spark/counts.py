@@ -21,8 +21,8 @@ from fastcep.engine.overload.costs import cost_table as cost_table_of
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.plan.slicing import Context, slicing_of
-from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.shedding import counts as pure
 from fastcep.shedding.hybrid.history import Piece

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep._core.vectors import repeated
+from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
 from fastcep.engine.matches import QueryMatches, read
 from fastcep.engine.parted import made_at

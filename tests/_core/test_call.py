@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from user_functions import own_registry, sample
 
-from fastcep._core.evaluate import evaluate
+from fastcep._core.program.evaluate import evaluate
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.ir import Op, const
 from fastcep.query.registry import Function, function, native_of

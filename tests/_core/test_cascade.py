@@ -10,7 +10,7 @@ from cascades import Plain, flows
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from fastcep._core.cascade import Cascade
+from fastcep._core.fit.cascade import Cascade
 
 NEAR: dict[str, Any] = {"rel": 1e-6, "abs": 1e-6}  # shares are settled to 1e-9, of numbers up to some hundreds
 

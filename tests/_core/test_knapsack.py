@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import LIMIT, wait_for
 
-from fastcep._core.knapsack import Knapsack, greedy
+from fastcep._core.fit.covering_knapsack import Knapsack, greedy
 
 Floats = npt.NDArray[np.float64]
 CLOSE = 1 + 1e-9  # sums in another order

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fastcep._core.parted import MOST_PARTS, NO_PLACE, merge_column, merge_runs, parts_of, range_of
+from fastcep._core.state.key_partition import MOST_PARTS, NO_PLACE, merge_column, merge_runs, parts_of, range_of
 
 
 def ints(values: list[int]) -> np.ndarray:

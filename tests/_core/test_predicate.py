@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from naive_values import INT_MAX, INT_MIN
 
-from fastcep._core import predicate
-from fastcep._core.evaluate import evaluate
+from fastcep._core.program import predicate
+from fastcep._core.program.evaluate import evaluate
 from fastcep.plan import bytecode
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.ir import Op, const

@@ -19,8 +19,8 @@ from letters import PAIR, SCHEMA, V, bindings, engine, events
 from waiting import LIMIT, wait_for
 
 import fastcep as fc
-from fastcep._core.batch import Batch
-from fastcep._core.match import Matcher
+from fastcep._core.input.batch import Batch
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan import make_plan
 

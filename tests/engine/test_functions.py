@@ -16,7 +16,7 @@ import pytest
 from user_functions import own_registry, sample
 
 import fastcep as fc
-from fastcep._core.match import Matcher
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.link import Linker
 from fastcep.events import StringTable
 from fastcep.plan import make_plan

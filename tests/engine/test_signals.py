@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastcep as fc
-from fastcep._core.interrupt import set_pause
+from fastcep._core.matcher.interrupt import set_pause
 from fastcep.engine import signals, stream
 from fastcep.engine.signals import Signals
 from fastcep.errors import ValidationError

@@ -237,7 +237,7 @@ def test_only_the_part_without_memory_sits_out() -> None:
 
 
 def part_of(key: int) -> int:
-    from fastcep._core.parted import parts_of
+    from fastcep._core.state.key_partition import parts_of
 
     return int(parts_of(np.array([key]), 2, False)[0])
 

@@ -11,8 +11,8 @@ import pytest
 from waiting import LIMIT_TEXT
 
 import fastcep as fc
-from fastcep._core.batch import Batch
-from fastcep._core.match import Matcher
+from fastcep._core.input.batch import Batch
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.link import Linker
 from fastcep.errors import MemoryLimitError
 from fastcep.events import EventBatch, StringTable

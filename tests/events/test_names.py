@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastcep._core.names import Names
+from fastcep._core.input.name_codes import Names
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.convert import texts
 

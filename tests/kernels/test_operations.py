@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from waiting import LIMIT
 
-from fastcep._core.evaluate import Evaluator
-from fastcep._core.predicate import OPCODES
+from fastcep._core.program.evaluate import Evaluator
+from fastcep._core.program.predicate import OPCODES
 from fastcep.kernels import Kernels
 from fastcep.kernels.generate import generate
 from fastcep.kernels.operations import OPERATIONS

@@ -25,7 +25,7 @@ from naive_values import INT_MAX, INT_MIN
 from waiting import LIMIT
 
 import fastcep as fc
-from fastcep._core.evaluate import CHUNK_ROWS, Evaluator
+from fastcep._core.program.evaluate import CHUNK_ROWS, Evaluator
 from fastcep.kernels import Kernels
 from fastcep.plan.bytecode import CODE, WIDTH, Compiler, Program
 from fastcep.plan.ir import Op

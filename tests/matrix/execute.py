@@ -19,7 +19,7 @@ from naive import Event
 from timed_out import timed_out_rows
 
 import fastcep as fc
-from fastcep._core.interrupt import set_pause
+from fastcep._core.matcher.interrupt import set_pause
 from fastcep.engine import parted, rounds, several, stream, trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError

@@ -18,7 +18,7 @@ from strategies import Case
 from whole_cases import query_cases
 
 import fastcep as fc
-from fastcep._core.evaluate import evaluate
+from fastcep._core.program.evaluate import evaluate
 from fastcep.engine import several
 from fastcep.errors import ParseError, ValidationError
 from fastcep.plan import Plan, make_plan

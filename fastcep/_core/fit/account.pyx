@@ -2,7 +2,7 @@
 """What became of partial matches: contribution and consumption of each, by slices of its window, from a record of all.
 
 The *contribution* of a partial match is the number of complete matches that are later derived from it, its *consumption*
-the work that is spent on it and on all that is derived from it (hybrid, section IV-A). The record (see observe.pyx) tells
+the work that is spent on it and on all that is derived from it (hybrid, section IV-A). The record (see lineage.pyx) tells
 which row was looked at by whom: a row is visited by every later probe of its bucket as long as its window stands. Rows come in
 the order of their events, so that a cursor per bucket finds the first such probe; children come after their parents, so that
 one pass from the end adds up what is derived.

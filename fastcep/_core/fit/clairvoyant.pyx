@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What could have been dropped, if one had known what was to come: from a record of all partial matches (observe.pyx).
+"""What could have been dropped, if one had known what was to come: from a record of all partial matches (lineage.pyx).
 
 Who knows the matches that are to be kept knows the rest: an event is needed if it is in one of them, a row if it has a
 descendant that leads to one, and no longer than until its last such child is born. Nothing else needs to be done, so that
@@ -20,8 +20,8 @@ from libc.stdlib cimport free
 
 import numpy as np
 
-from fastcep._core.fenwick cimport add, below, summed
-from fastcep._core.heap cimport Entry, Heap, heap_pop, heap_push
+from fastcep._core.memory.fenwick cimport add, below, summed
+from fastcep._core.memory.heap cimport Entry, Heap, heap_pop, heap_push
 
 cdef enum:
     NONE = -1

@@ -1,8 +1,8 @@
-# What is usual of a batch, to the columns that the loops read. See intake.pyx.
+# What is usual of a batch, to the columns that the loops read. See batch_reader.pyx.
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
-from fastcep._core.arrow cimport ArrowArray, Room
-from fastcep._core.batch cimport Events
+from fastcep._core.input.arrow cimport ArrowArray, Room
+from fastcep._core.input.batch cimport Events
 
 
 cdef struct Field:           # how a column of the schema stands in the data

@@ -24,7 +24,7 @@ cdef extern from "columns.h":
     bint fc_ascends(const int64_t*, int64_t) noexcept nogil
     void fc_look_up(const int32_t*, int64_t, const uint16_t*, int64_t, uint16_t*) noexcept nogil
 
-from fastcep._core.arrow cimport (
+from fastcep._core.input.arrow cimport (
     ArrowArray, bool_values, cleared, float_values, int_values, null_flags, room_for, room_free, room_rest, text_at,
 )
 

@@ -1,8 +1,8 @@
-# One event of one type, as a batch. See single.pyx.
+# One event of one type, as a batch. See event_reader.pyx.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
-from fastcep._core.batch cimport Events
+from fastcep._core.input.batch cimport Events
 
 
 cdef class Single:

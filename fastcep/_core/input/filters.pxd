@@ -1,8 +1,8 @@
 # Which events a variable may be bound to, found once for all queries. See filters.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.predicate cimport CHUNK, Code, Input, Machine
+from fastcep._core.input.batch cimport Events
+from fastcep._core.program.predicate cimport CHUNK, Code, Input, Machine
 
 
 cdef struct Passed:          # the events of a slice that pass a filter

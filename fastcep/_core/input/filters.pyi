@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fastcep._core.batch import Batch
+from fastcep._core.input.batch import Batch
 
 class Filter:
     key: object

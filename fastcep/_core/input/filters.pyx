@@ -9,8 +9,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from fastcep._core.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
-from fastcep._core.predicate cimport CHUNK, Input, Kernel, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
+from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, code_free, code_new, machine_free, machine_new, run
 
 cdef enum:
     MAX_INPUTS = 64          # of a program, at first

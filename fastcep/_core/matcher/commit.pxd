@@ -1,7 +1,7 @@
 # What becomes of staged children. See commit.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil

@@ -2,18 +2,18 @@
 """What becomes of staged children, one by one, in birth order: rows of indexes, matches, waiting matches, or nothing."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 
-from fastcep._core.core cimport Core, count_row
-from fastcep._core.decide cimport defer
-from fastcep._core.elements cimport guard, holds
-from fastcep._core.emit cimport emit_staged
-from fastcep._core.negate cimport none_came
-from fastcep._core.observe cimport note_place
-from fastcep._core.remove cimport note_advance
-from fastcep._core.draws cimport class_of
-from fastcep._core.stage cimport Stage
-from fastcep._core.starts cimport new_node
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
-from fastcep._core.tables cimport HOME, Edge, IndexInfo, State
+from fastcep._core.matches.decide cimport defer
+from fastcep._core.matches.elements cimport guard, holds
+from fastcep._core.matches.emit cimport emit_staged
+from fastcep._core.matches.negate cimport none_came
+from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
+from fastcep._core.memory.starts cimport new_node
+from fastcep._core.program.plan_tables cimport HOME, Edge, IndexInfo, State
+from fastcep._core.shed.lineage cimport note_place
+from fastcep._core.state.core cimport Core, count_row
+from fastcep._core.state.draws cimport class_of
+from fastcep._core.state.remove_rows cimport note_advance
+from fastcep._core.state.stage cimport Stage
 
 
 cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:

@@ -1,9 +1,9 @@
 # Bind an event along one edge. See extend.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core, read_key
-from fastcep._core.store cimport Bucket, Index, bucket_at, find
-from fastcep._core.tables cimport Edge
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, find
+from fastcep._core.program.plan_tables cimport Edge
+from fastcep._core.state.core cimport Core, read_key
 
 
 cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil

@@ -6,20 +6,20 @@ Children are *staged*, or, where the edge's target allows it, stored or emitted 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
-from fastcep._core.core cimport Core, copy_event, count_row, read_key, row_inputs
-from fastcep._core.cut cimport cut_begin, cut_off
-from fastcep._core.emit cimport emit_rows
-from fastcep._core.observe cimport note_matches, note_place, note_places, note_probe
-from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport age, class_of_event, screen, screens
-from fastcep._core.draws cimport class_of
-from fastcep._core.stage cimport Stage, stage_grow
-from fastcep._core.starts cimport count_rows, gather_starts, start_of
-from fastcep._core.store cimport (
+from fastcep._core.matches.emit cimport emit_rows
+from fastcep._core.memory.row_store cimport (
     Bucket, Index, Source, append, bucket_at, column_of, compact, find, find_or_add, insert, number_of,
 )
-from fastcep._core.tables cimport THIS, Column, Edge, IndexInfo, State
-from fastcep._core.vectors cimport fill, gather
+from fastcep._core.memory.starts cimport count_rows, gather_starts, start_of
+from fastcep._core.memory.vectors cimport fill, gather
+from fastcep._core.program.plan_tables cimport THIS, Column, Edge, IndexInfo, State
+from fastcep._core.program.predicate cimport CHUNK, run
+from fastcep._core.shed.drop cimport age, class_of_event, screen, screens
+from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
+from fastcep._core.shed.work_limit cimport cut_begin, cut_off
+from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
+from fastcep._core.state.draws cimport class_of
+from fastcep._core.state.stage cimport Stage, stage_grow
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil

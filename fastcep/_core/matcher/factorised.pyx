@@ -17,17 +17,17 @@ of matches, so it never meets itself.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
-from fastcep._core.core cimport EVENT, ROW, Core, copy_event, read_key
-from fastcep._core.emit cimport end_event
-from fastcep._core.join cimport join
-from fastcep._core.kept_events cimport (
+from fastcep._core.matcher.join cimport join
+from fastcep._core.matches.emit cimport end_event
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, find, find_or_add, find_words, make_room
+from fastcep._core.memory.starts cimport Starts, start_of
+from fastcep._core.memory.vectors cimport Vec, fill, push, reserve
+from fastcep._core.program.plan_tables cimport Column, Kept, Step, Term
+from fastcep._core.program.predicate cimport CHUNK, run
+from fastcep._core.state.core cimport EVENT, ROW, Core, copy_event, read_key
+from fastcep._core.state.kept_events cimport (
     READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
 )
-from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.starts cimport Starts, start_of
-from fastcep._core.store cimport Bucket, Index, bucket_at, find, find_or_add, find_words, make_room
-from fastcep._core.tables cimport Column, Kept, Step, Term
-from fastcep._core.vectors cimport Vec, fill, push, reserve
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil

@@ -1,10 +1,10 @@
-# The compiled side of an engine. See lane.pyx.
+# The compiled side of an engine. See fast_path.pyx.
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.filters cimport Filters
-from fastcep._core.intake cimport Intake
-from fastcep._core.interrupt cimport Pieces
+from fastcep._core.input.batch cimport Events
+from fastcep._core.input.batch_reader cimport Intake
+from fastcep._core.input.filters cimport Filters
+from fastcep._core.matcher.interrupt cimport Pieces
 
 
 cdef struct Kept:            # a column that the event ring keeps

@@ -1,11 +1,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fastcep._core.filters import Filters
-from fastcep._core.intake import Intake
-from fastcep._core.interrupt import Pieces
-from fastcep._core.match import Matcher
-from fastcep._core.single import Single
+from fastcep._core.input.batch_reader import Intake
+from fastcep._core.input.event_reader import Single
+from fastcep._core.input.filters import Filters
+from fastcep._core.matcher.interrupt import Pieces
+from fastcep._core.matcher.matcher import Matcher
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

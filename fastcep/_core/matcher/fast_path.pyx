@@ -13,10 +13,10 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from fastcep._core.gauges cimport first_position
-from fastcep._core.match cimport Matcher
-from fastcep._core.interrupt cimport Pieces, always, poll
-from fastcep._core.single cimport Single
+from fastcep._core.input.event_reader cimport Single
+from fastcep._core.matcher.interrupt cimport Pieces, always, poll
+from fastcep._core.matcher.matcher cimport Matcher
+from fastcep._core.state.state_metrics cimport first_position
 
 import inspect
 

@@ -9,7 +9,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from fastcep._core.predicate cimport CHUNK
+from fastcep._core.program.predicate cimport CHUNK
 
 cdef enum:
     PAUSE = 25_000_000       # ns

@@ -10,13 +10,13 @@ The hashed events say nothing that the stores do not say: they are not part of a
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.kept_events cimport (
+from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
+from fastcep._core.memory.vectors cimport Vec, reserve
+from fastcep._core.program.plan_tables cimport Step
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.kept_events cimport (
     BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
 )
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
-from fastcep._core.tables cimport Step
-from fastcep._core.vectors cimport Vec, reserve
 
 cdef extern from "join.h":
     int FC_SOME

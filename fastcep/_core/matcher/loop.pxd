@@ -1,9 +1,9 @@
 # The loop over the events of a batch. See loop.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport Core
-from fastcep._core.interrupt cimport Pause
+from fastcep._core.input.batch cimport Events
+from fastcep._core.matcher.interrupt cimport Pause
+from fastcep._core.state.core cimport Core
 
 
 cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n, Pause* pause) noexcept nogil

@@ -1,36 +1,36 @@
 # cython: language_level=3
-"""The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See match.pyx for the whole."""
+"""The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See matcher.pyx for the whole."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.commit cimport commit
-from fastcep._core.decide cimport decide, drop_pending
-from fastcep._core.emit cimport end_event
-from fastcep._core.core cimport Core, stores_of
-from fastcep._core.cut cimport cut_event
-from fastcep._core.extend cimport begin, extend, probe
-from fastcep._core.factorised cimport complete, keep
-from fastcep._core.flows cimport flows_event
-from fastcep._core.gauges cimport first_position
-from fastcep._core.masks cimport masks
-from fastcep._core.negate cimport first_kept, watch
-from fastcep._core.interrupt cimport Pause, is_over, monotonic
-from fastcep._core.partitions cimport drop_cut_off, find_previous
-from fastcep._core.isolated_windows cimport drop_part, enter, leave, part_bytes
-from fastcep._core.window_events cimport first_part, move_windows, next_part
-from fastcep._core.pending cimport pending_bytes
-from fastcep._core.policy cimport CUMULATIVE, PAST_LAST, policy_clear
-from fastcep._core.predicate cimport CHUNK
-from fastcep._core.remove cimport drop_rowless, replace_advanced
-from fastcep._core.seen cimport forget, seen_bytes, seen_clear
-from fastcep._core.shed cimport spent, weight_of
-from fastcep._core.stage cimport Stage, child_bytes, stage_merge, stage_rest
-from fastcep._core.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
-from fastcep._core.store cimport Bucket, index_bytes, sweep
-from fastcep._core.tables cimport Edge, Leaf
-from fastcep._core.timeout cimport collect
-from fastcep._core.vectors cimport Vec, vec_free
-from fastcep._core.windows cimport Opened, Part, window_at, windows_bytes
+from fastcep._core.input.batch cimport Events
+from fastcep._core.matcher.commit cimport commit
+from fastcep._core.matcher.extend cimport begin, extend, probe
+from fastcep._core.matcher.factorised cimport complete, keep
+from fastcep._core.matcher.interrupt cimport Pause, is_over, monotonic
+from fastcep._core.matcher.masks cimport masks
+from fastcep._core.matcher.window_events cimport first_part, move_windows, next_part
+from fastcep._core.matches.decide cimport decide, drop_pending
+from fastcep._core.matches.emit cimport end_event
+from fastcep._core.matches.negate cimport first_kept, watch
+from fastcep._core.matches.policy cimport CUMULATIVE, PAST_LAST, policy_clear
+from fastcep._core.matches.timeout cimport collect
+from fastcep._core.memory.match_set cimport forget, seen_bytes, seen_clear
+from fastcep._core.memory.open_windows cimport Opened, Part, window_at, windows_bytes
+from fastcep._core.memory.pending_matches cimport pending_bytes
+from fastcep._core.memory.row_store cimport Bucket, index_bytes, sweep
+from fastcep._core.memory.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
+from fastcep._core.memory.vectors cimport Vec, vec_free
+from fastcep._core.program.plan_tables cimport Edge, Leaf
+from fastcep._core.program.predicate cimport CHUNK
+from fastcep._core.shed.drop cimport spent, weight_of
+from fastcep._core.shed.flows cimport flows_event
+from fastcep._core.shed.work_limit cimport cut_event
+from fastcep._core.state.core cimport Core, stores_of
+from fastcep._core.state.isolated_windows cimport drop_part, enter, leave, part_bytes
+from fastcep._core.state.previous_events cimport drop_cut_off, find_previous
+from fastcep._core.state.remove_rows cimport drop_rowless, replace_advanced
+from fastcep._core.state.stage cimport Stage, child_bytes, stage_merge, stage_rest
+from fastcep._core.state.state_metrics cimport first_position
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil

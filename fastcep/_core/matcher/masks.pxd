@@ -1,8 +1,8 @@
 # Which events of a chunk are relevant, and what is computed from them alone. See masks.pyx.
 from libc.stdint cimport int32_t, uint64_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport Core
+from fastcep._core.input.batch cimport Events
+from fastcep._core.state.core cimport Core
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil

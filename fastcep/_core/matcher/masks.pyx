@@ -8,15 +8,15 @@ share; then an event that none of the query's members may bind is never looked a
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.batch cimport (
+from fastcep._core.input.batch cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Events,
 )
-from fastcep._core.core cimport Core, event_inputs
-from fastcep._core.parted cimport hash_of, is_own
-from fastcep._core.partitions cimport find_previous
-from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shed cimport admitted, tried
-from fastcep._core.tables cimport Column
+from fastcep._core.program.plan_tables cimport Column
+from fastcep._core.program.predicate cimport CHUNK, run
+from fastcep._core.shed.drop cimport admitted, tried
+from fastcep._core.state.core cimport Core, event_inputs
+from fastcep._core.state.key_partition cimport hash_of, is_own
+from fastcep._core.state.previous_events cimport find_previous
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:

@@ -1,10 +1,10 @@
-# The matcher, for those who call it without Python. See match.pyx.
+# The matcher, for those who call it without Python. See matcher.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport Core
-from fastcep._core.interrupt cimport Pause
-from fastcep._core.tables cimport Tables
+from fastcep._core.input.batch cimport Events
+from fastcep._core.matcher.interrupt cimport Pause
+from fastcep._core.program.plan_tables cimport Tables
+from fastcep._core.state.core cimport Core
 
 
 cdef class Matcher:

@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.batch import Batch
-from fastcep._core.filters import Filter
-from fastcep._core.output import Output
+from fastcep._core.input.batch import Batch
+from fastcep._core.input.filters import Filter
+from fastcep._core.matches.output import Output
 
 Ints = npt.NDArray[np.int64]
 

@@ -24,35 +24,35 @@ from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
-from fastcep._core.core cimport Core, stores_of
-from fastcep._core.decide cimport decide
-from fastcep._core.dump cimport dump, is_chained
-from fastcep._core.filters cimport Filter, Passed
-from fastcep._core.gauges cimport (
+from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
+from fastcep._core.input.filters cimport Filter, Passed
+from fastcep._core.matcher.interrupt cimport Pause, deadline
+from fastcep._core.matcher.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
+from fastcep._core.matcher.window_events cimport end_windows, pass_time
+from fastcep._core.matches.decide cimport decide
+from fastcep._core.matches.output cimport Output
+from fastcep._core.matches.policy cimport policy_clear
+from fastcep._core.matches.timeout cimport collect
+from fastcep._core.memory.allocator cimport unlimited
+from fastcep._core.memory.match_set cimport seen_clear, seen_init
+from fastcep._core.memory.pending_matches cimport pending_clear, pending_init
+from fastcep._core.memory.row_store cimport Index, Source, index_clear, index_init
+from fastcep._core.memory.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
+from fastcep._core.memory.vectors cimport Vec, take, vec_free
+from fastcep._core.program.plan_tables cimport State, Step, Tables
+from fastcep._core.program.plan_tables import tasks_of
+from fastcep._core.program.predicate cimport CHUNK, Input, machine_free, machine_new
+from fastcep._core.shed.lineage cimport observe_free
+from fastcep._core.shed.tables_memory cimport shed_free
+from fastcep._core.snapshot.dump cimport dump, is_chained
+from fastcep._core.snapshot.load cimport load
+from fastcep._core.state.core cimport Core, stores_of
+from fastcep._core.state.isolated_windows cimport end_parts
+from fastcep._core.state.key_partition import range_of
+from fastcep._core.state.stage cimport stage_clear, stage_init
+from fastcep._core.state.state_metrics cimport (
     first_position, key_bytes, keys_in, mark_codes, open_windows, row_bytes, rows_in, waiting,
 )
-from fastcep._core.load cimport load
-from fastcep._core.loop cimport drop_all_rows, give_up, held_bytes, rest, sweep_all, take_events
-from fastcep._core.memory cimport unlimited
-from fastcep._core.output cimport Output
-from fastcep._core.interrupt cimport Pause, deadline
-from fastcep._core.parted import range_of
-from fastcep._core.isolated_windows cimport end_parts
-from fastcep._core.window_events cimport end_windows, pass_time
-from fastcep._core.pending cimport pending_clear, pending_init
-from fastcep._core.policy cimport policy_clear
-from fastcep._core.predicate cimport CHUNK, Input, machine_free, machine_new
-from fastcep._core.seen cimport seen_clear, seen_init
-from fastcep._core.observe cimport observe_free
-from fastcep._core.shedmemory cimport shed_free
-from fastcep._core.stage cimport stage_clear, stage_init
-from fastcep._core.starts cimport EXPLICIT, expire, expire_all, starts_clear, starts_init
-from fastcep._core.store cimport Index, Source, index_clear, index_init
-from fastcep._core.timeout cimport collect
-from fastcep._core.tables cimport State, Step, Tables
-from fastcep._core.tables import tasks_of
-from fastcep._core.vectors cimport Vec, take, vec_free
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -263,7 +263,7 @@ cdef class Matcher:
     def take_part(self, int part, int parts, const int32_t[::1] columns, bint floats):
         """Bind only the events of one of ``parts`` parts; ``columns`` has per type id that of the key, or -1.
 
-        ``floats`` says that it is of float64. See parted.pyx.
+        ``floats`` says that it is of float64. See key_partition.pyx.
         """
         self.key_columns = columns
         self.core.part, self.core.parts = part, parts
@@ -551,7 +551,7 @@ cdef class Matcher:
         return output
 
     def take_places(self, bint timed=False):
-        """Return and empty the places of decisions (``timed``: of what has timed out), int64[n, 2], see parted.pyx.
+        """Return and empty the places of decisions (``timed``: of what has timed out), int64[n, 2], see key_partition.pyx.
 
         There are some in one of several parts of a query with explicit windows.
         """

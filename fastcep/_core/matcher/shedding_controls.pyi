@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.match import Matcher
+from fastcep._core.matcher.matcher import Matcher
 
 Ints = npt.NDArray[np.int64]
 #: Of a state: low, size, table, other; or a decision tree, its nodes as bytes and other.

@@ -1,24 +1,27 @@
 # cython: language_level=3
-"""What may be done to a matcher under overload, for Python: tables in, counters out. See shed.pyx for what they do."""
+"""What may be done to a matcher under overload, for Python: tables in, counters out. See drop.pyx for what they do."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 import numpy as np
 
-from fastcep._core.core cimport Core
-from fastcep._core.loop cimport held_bytes
-from fastcep._core.match cimport Matcher
-from fastcep._core.observe cimport observe_init
-from fastcep._core.observed cimport Observed
-from fastcep._core.flows cimport (
-    CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add, flows_clear,
-    flows_free, flows_init, stands_for)
-from fastcep._core.shed cimport walk_cells
-from fastcep._core.draws cimport mixed, steps_of
-from fastcep._core.shedmemory cimport shed_init, slice_births
-from fastcep._core.shedtables cimport DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried
-from fastcep._core.vectors cimport take
+from fastcep._core.matcher.loop cimport held_bytes
+from fastcep._core.matcher.matcher cimport Matcher
+from fastcep._core.memory.vectors cimport take
+from fastcep._core.shed.drop cimport walk_cells
+from fastcep._core.shed.flows cimport (
+    CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add,
+    flows_clear, flows_free, flows_init, stands_for,
+)
+from fastcep._core.shed.lineage cimport observe_init
+from fastcep._core.shed.tables_memory cimport shed_init, slice_births
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.draws cimport mixed, steps_of
+from fastcep._core.state.lineage_tables cimport Observed
+from fastcep._core.state.shedding_tables cimport (
+    DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried,
+)
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
@@ -319,7 +322,7 @@ cdef class Shedding:
         self.core.prices.purged = prices[6]
 
     def cut_off(self, int64_t most, double share):
-        """Cut off the work for an event from now on, see cut.pyx.
+        """Cut off the work for an event from now on, see work_limit.pyx.
 
         ``most`` are picoseconds that it may cost, those of any event included; 0: nothing is cut off. ``share``: of the
         events that may run on.
@@ -373,7 +376,7 @@ cdef class Shedding:
         _write(<int64_t*>self.core.shed.cut.tried, state[3], 3 * len(self.matcher.plan.edges))
 
     def observe(self):
-        """Keep a record of all partial matches from now on, see observe.pyx; nothing may be dropped meanwhile.
+        """Keep a record of all partial matches from now on, see lineage.pyx; nothing may be dropped meanwhile.
 
         Raises
         ------
@@ -392,7 +395,7 @@ cdef class Shedding:
 
         ``parents``, ``events``, ``edges``, ``classes`` by record; ``placed``, ``places`` by row of an index; ``probes``,
         ``probed``, ``asked``, ``visited`` by look into a bucket; ``matches``: the record of each match; ``values`` by
-        record of a state with features; ``tried``, ``tried_for``, ``event_values`` by event and variable. See observed.pxd.
+        record of a state with features; ``tried``, ``tried_for``, ``event_values`` by event and variable. See lineage_tables.pxd.
         """
         cdef Observed* own = &self.core.observed
         own.on = False
@@ -409,7 +412,7 @@ cdef class Shedding:
     def counted(self):
         """What load shedding has counted, as arrays.
 
-        ``dropped_events``, ``seen``, ``tried``, ``yielded`` by type, see shedtables.pxd; ``born``, ``refused``,
+        ``dropped_events``, ``seen``, ``tried``, ``yielded`` by type, see shedding_tables.pxd; ``born``, ``refused``,
         ``dropped`` by state and class; ``withheld`` by variable and class of the event.
         """
         cdef Py_ssize_t types = self.core.shed.n_types

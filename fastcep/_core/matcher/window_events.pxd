@@ -1,7 +1,7 @@
 # What opens and closes windows. See window_events.pyx.
 from libc.stdint cimport int64_t, uint64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil

@@ -6,16 +6,18 @@ time and counts are watched here.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
-from fastcep._core.core cimport Core, read_key
-from fastcep._core.decide cimport decide
-from fastcep._core.isolated_windows cimport counts_of, end_window, enter, leave
-from fastcep._core.policy cimport limit_is_reached, partition_of
-from fastcep._core.shed cimport kept_out
-from fastcep._core.starts cimport drop_first
-from fastcep._core.store cimport find
-from fastcep._core.tables cimport Edge, Leaf
-from fastcep._core.timeout cimport collect
-from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of
+from fastcep._core.matches.decide cimport decide
+from fastcep._core.matches.policy cimport limit_is_reached, partition_of
+from fastcep._core.matches.timeout cimport collect
+from fastcep._core.memory.open_windows cimport (
+    AFTER_EVENTS, AFTER_TIME, Opened, Part, Windows, add_window, window_at, window_of,
+)
+from fastcep._core.memory.row_store cimport find
+from fastcep._core.memory.starts cimport drop_first
+from fastcep._core.program.plan_tables cimport Edge, Leaf
+from fastcep._core.shed.drop cimport kept_out
+from fastcep._core.state.core cimport Core, read_key
+from fastcep._core.state.isolated_windows cimport counts_of, end_window, enter, leave
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil

@@ -1,8 +1,8 @@
 # Matches that are decided at the end of their window. See decide.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.tables cimport State
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core
 
 
 cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil

@@ -7,13 +7,15 @@ It counts as a partial match of its start. Its start lives until the window has 
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core, count_row
-from fastcep._core.emit cimport emit_staged, end_event
-from fastcep._core.negate cimport none_came
-from fastcep._core.pending cimport HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait
-from fastcep._core.policy cimport count_of_waiting
-from fastcep._core.starts cimport EXPLICIT
-from fastcep._core.tables cimport State
+from fastcep._core.matches.emit cimport emit_staged, end_event
+from fastcep._core.matches.negate cimport none_came
+from fastcep._core.matches.policy cimport count_of_waiting
+from fastcep._core.memory.pending_matches cimport (
+    HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait,
+)
+from fastcep._core.memory.starts cimport EXPLICIT
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core, count_row
 
 cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
     """``time + span`` (not negative), or the largest time."""

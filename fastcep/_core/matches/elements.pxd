@@ -1,8 +1,8 @@
 # Elements of Kleene variables and groups, and for-all conditions over them. See elements.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Bucket, Index
+from fastcep._core.memory.row_store cimport Bucket, Index
+from fastcep._core.state.core cimport Core
 
 
 cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil

@@ -2,13 +2,13 @@
 """Elements of the Kleene variables and groups of a staged child, and for-all conditions over them."""
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
-from fastcep._core.core cimport ELEM, EVENT, Core, position_of
-from fastcep._core.batch cimport COLUMN_TYPE
-from fastcep._core.predicate cimport CHUNK, Code, run
-from fastcep._core.stage cimport Stage
-from fastcep._core.store cimport Bucket, Index, column_of
-from fastcep._core.tables cimport MEMBER_AT, ROUND_AT, ForAll
-from fastcep._core.vectors cimport Vec, push
+from fastcep._core.input.batch cimport COLUMN_TYPE
+from fastcep._core.memory.row_store cimport Bucket, Index, column_of
+from fastcep._core.memory.vectors cimport Vec, push
+from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, ForAll
+from fastcep._core.program.predicate cimport CHUNK, Code, run
+from fastcep._core.state.core cimport ELEM, EVENT, Core, position_of
+from fastcep._core.state.stage cimport Stage
 
 
 cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:

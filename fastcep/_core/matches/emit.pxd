@@ -1,10 +1,10 @@
 # Complete matches to the output. See emit.pyx.
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge, State
-from fastcep._core.vectors cimport Vec
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.memory.vectors cimport Vec
+from fastcep._core.program.plan_tables cimport Edge, State
+from fastcep._core.state.core cimport Core
 
 
 cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil

@@ -2,16 +2,16 @@
 """Complete matches to the output: from the stage, or straight from the bucket of their parents."""
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.elements cimport elements_of, rounds_of
-from fastcep._core.policy cimport apply_policies
-from fastcep._core.expand cimport expand
-from fastcep._core.observe cimport note_matches
-from fastcep._core.seen cimport add_entry, forget
-from fastcep._core.starts cimport EXPLICIT, gather_starts
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport FIRST, MEMBER_AT, THIS, Edge, Leaf, State
-from fastcep._core.vectors cimport Vec, fill, gather, push, reserve
+from fastcep._core.matches.elements cimport elements_of, rounds_of
+from fastcep._core.matches.expand cimport expand
+from fastcep._core.matches.policy cimport apply_policies
+from fastcep._core.memory.match_set cimport add_entry, forget
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.memory.starts cimport EXPLICIT, gather_starts
+from fastcep._core.memory.vectors cimport Vec, fill, gather, push, reserve
+from fastcep._core.program.plan_tables cimport FIRST, MEMBER_AT, THIS, Edge, Leaf, State
+from fastcep._core.shed.lineage cimport note_matches
+from fastcep._core.state.core cimport Core
 
 
 cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:

@@ -1,5 +1,5 @@
 # Matches in every explicit window that they lie in. See expand.pyx.
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef void expand(Core* core) noexcept nogil

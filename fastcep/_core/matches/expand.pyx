@@ -6,9 +6,9 @@ oldest open window, so what stands in the output is the block of that window; th
 """
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.vectors cimport Vec, reserve
-from fastcep._core.windows cimport Windows, window_at
+from fastcep._core.memory.open_windows cimport Windows, window_at
+from fastcep._core.memory.vectors cimport Vec, reserve
+from fastcep._core.state.core cimport Core
 
 
 cdef void expand(Core* core) noexcept nogil:

@@ -1,8 +1,8 @@
 # Events of negated variables, and checks that there is none. See negate.pyx.
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.tables cimport State
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core
 
 
 cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil

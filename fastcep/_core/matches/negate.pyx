@@ -6,12 +6,12 @@ position), word 1 is the position, word 2 the time; then the registers, as in th
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
-from fastcep._core.core cimport ROW, Core, copy_event, position_of, read_key
-from fastcep._core.elements cimport guard, holds, rounds_of
-from fastcep._core.predicate cimport CHUNK, Code, run
-from fastcep._core.starts cimport EXPLICIT
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
-from fastcep._core.tables cimport Absence, Negation, State
+from fastcep._core.matches.elements cimport guard, holds, rounds_of
+from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
+from fastcep._core.memory.starts cimport EXPLICIT
+from fastcep._core.program.plan_tables cimport Absence, Negation, State
+from fastcep._core.program.predicate cimport CHUNK, Code, run
+from fastcep._core.state.core cimport ROW, Core, copy_event, position_of, read_key
 
 
 cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:

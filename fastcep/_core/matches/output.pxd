@@ -1,7 +1,7 @@
 # What a matcher found in a call. See output.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef class Output:

@@ -4,9 +4,9 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from fastcep._core.core cimport Core
-from fastcep._core.starts cimport EXPLICIT
-from fastcep._core.vectors cimport Vec, own, take, vec_free
+from fastcep._core.memory.starts cimport EXPLICIT
+from fastcep._core.memory.vectors cimport Vec, own, take, vec_free
+from fastcep._core.state.core cimport Core
 
 cdef enum:
     MANY = 1 << 12           # words from which on the vectors themselves become arrays, without a copy

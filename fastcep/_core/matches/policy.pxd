@@ -1,9 +1,9 @@
 # Which matches of an event are reported, and what follows from them. See policy.pyx.
 from libc.stdint cimport int64_t, uint64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Index
-from fastcep._core.tables cimport State
+from fastcep._core.memory.row_store cimport Index
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core
 
 
 cdef enum:              # selections, as in fastcep.query.ast

@@ -11,12 +11,12 @@ counted by partition, in an index behind those of the rows (``Core.n_counts``).
 from libc.stdint cimport INT64_MIN, int64_t, uint64_t
 from libc.stdlib cimport qsort
 
-from fastcep._core.core cimport Core, read_key, stores_of
-from fastcep._core.remove cimport drop_holders, drop_partition, drop_starts
-from fastcep._core.starts cimport drop_all
-from fastcep._core.store cimport Index, append, bucket_at, find, find_or_add
-from fastcep._core.tables cimport State
-from fastcep._core.vectors cimport Vec, push, vec_free
+from fastcep._core.memory.row_store cimport Index, append, bucket_at, find, find_or_add
+from fastcep._core.memory.starts cimport drop_all
+from fastcep._core.memory.vectors cimport Vec, push, vec_free
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core, read_key, stores_of
+from fastcep._core.state.remove_rows cimport drop_holders, drop_partition, drop_starts
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil

@@ -7,12 +7,12 @@ the batch, make it worth a walk through all rows; then their rows are written ou
 from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
 
-from fastcep._core.core cimport Core
-from fastcep._core.emit cimport write_row
-from fastcep._core.starts cimport EVENTS, EXPLICIT, TIME, last_time, release
-from fastcep._core.store cimport Bucket, Index, bucket_at
-from fastcep._core.tables cimport State
-from fastcep._core.vectors cimport Vec, push
+from fastcep._core.matches.emit cimport write_row
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at
+from fastcep._core.memory.starts cimport EVENTS, EXPLICIT, TIME, last_time, release
+from fastcep._core.memory.vectors cimport Vec, push
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core
 
 cdef enum:
     WORDS = 5                # of an entry of ``found``: time, birth, index, bucket, row

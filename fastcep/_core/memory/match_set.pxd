@@ -1,8 +1,8 @@
-# The sets of events that one event's matches bind. See seen.pyx.
+# The sets of events that one event's matches bind. See match_set.pyx.
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.memory cimport Budget
-from fastcep._core.vectors cimport Vec
+from fastcep._core.memory.allocator cimport Budget
+from fastcep._core.memory.vectors cimport Vec
 
 
 cdef struct Seen:

@@ -6,8 +6,8 @@ The caller pushes the words of an entry to ``words`` and calls :func:`add_entry`
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcmp, memset
 
-from fastcep._core.memory cimport Budget, give_back, obtain
-from fastcep._core.vectors cimport push, vec_free
+from fastcep._core.memory.allocator cimport Budget, give_back, obtain
+from fastcep._core.memory.vectors cimport push, vec_free
 
 cdef enum:
     FIRST = 64

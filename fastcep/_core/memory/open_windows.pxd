@@ -1,10 +1,10 @@
-# Explicit windows that are open. See windows.pyx.
+# Explicit windows that are open. See open_windows.pyx.
 from libc.stdint cimport int64_t, uint64_t
 
-from fastcep._core.memory cimport Budget
-from fastcep._core.pending cimport Pending
-from fastcep._core.starts cimport Starts
-from fastcep._core.store cimport Index
+from fastcep._core.memory.allocator cimport Budget
+from fastcep._core.memory.pending_matches cimport Pending
+from fastcep._core.memory.row_store cimport Index
+from fastcep._core.memory.starts cimport Starts
 
 
 cdef enum:              # how windows close, as in fastcep.plan

@@ -6,8 +6,8 @@ when a match is complete. In *isolated* mode every window has a `Part`: rows, st
 """
 from libc.stdint cimport int64_t
 
-from fastcep._core.memory cimport give_back, obtain
-from fastcep._core.starts cimport Starts
+from fastcep._core.memory.allocator cimport give_back, obtain
+from fastcep._core.memory.starts cimport Starts
 
 cdef enum:
     FIRST = 16               # entries of a new ring

@@ -1,7 +1,7 @@
-# Matches that wait for the end of their window: a heap by (time, birth) over rows in a slab. See pending.pyx.
+# Matches that wait for the end of their window: a heap by (time, birth) over rows in a slab. See pending_matches.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.memory cimport Budget
+from fastcep._core.memory.allocator cimport Budget
 
 
 cdef enum:

@@ -6,7 +6,7 @@ A row holds what a match is made of (see decide.pyx) while it waits; rows are re
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from fastcep._core.memory cimport Budget, give_back, regrow
+from fastcep._core.memory.allocator cimport Budget, give_back, regrow
 
 cdef enum:
     FIRST = 64

@@ -1,7 +1,7 @@
-# The row store: hash indexes whose buckets are contiguous struct-of-arrays blocks. See store.pyx.
+# The row store: hash indexes whose buckets are contiguous struct-of-arrays blocks. See row_store.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from fastcep._core.memory cimport Budget
+from fastcep._core.memory.allocator cimport Budget
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil

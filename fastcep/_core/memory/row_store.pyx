@@ -12,7 +12,7 @@ from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
-from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
+from fastcep._core.memory.allocator cimport Budget, cut, give_back, obtain, regrow
 
 cdef extern from *:
     void __builtin_prefetch(const void*, int) noexcept nogil

@@ -1,7 +1,7 @@
 # First events of live partial matches, and the chain nodes made under them. See starts.pyx.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
-from fastcep._core.memory cimport Budget
+from fastcep._core.memory.allocator cimport Budget
 
 
 cdef enum:              # kinds of window

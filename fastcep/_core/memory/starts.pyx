@@ -8,7 +8,7 @@ continue them) are freed with the start they hang under: no reference counts, no
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
-from fastcep._core.memory cimport Budget, cut, give_back, obtain, regrow
+from fastcep._core.memory.allocator cimport Budget, cut, give_back, obtain, regrow
 
 cdef enum:
     FIRST = 64               # entries of a new ring

@@ -1,7 +1,7 @@
 # Growing arrays of int64 that NumPy and Arrow take over without a copy. See vectors.pyx.
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.memory cimport Budget
+from fastcep._core.memory.allocator cimport Budget
 
 
 cdef struct Vec:

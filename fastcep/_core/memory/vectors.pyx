@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from fastcep._core.memory cimport Budget, claim, unlimited
+from fastcep._core.memory.allocator cimport Budget, claim, unlimited
 
 cdef extern from "pages.h":
     enum:

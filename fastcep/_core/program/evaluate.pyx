@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.predicate cimport (
+from fastcep._core.program.predicate cimport (
     CHUNK, Code, Input, Kernel, Machine, code_free, code_new, machine_free, machine_new, run,
 )
 

@@ -1,8 +1,8 @@
-# A plan as C structs, read-only while matchers run. See tables.pyx.
+# A plan as C structs, read-only while matchers run. See plan_tables.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from fastcep._core.able cimport Able
-from fastcep._core.predicate cimport Code
+from fastcep._core.program.predicate cimport Code
+from fastcep._core.program.window_relevance cimport Able
 
 
 cdef struct Column:         # an event column: where a chunk's values are

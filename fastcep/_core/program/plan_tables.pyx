@@ -8,8 +8,8 @@ from libc.stdlib cimport calloc, free
 
 from collections import Counter
 
-from fastcep._core.able cimport able_free, able_new
-from fastcep._core.predicate cimport CHUNK, Code, Kernel, code_free, code_new
+from fastcep._core.program.predicate cimport CHUNK, Code, Kernel, code_free, code_new
+from fastcep._core.program.window_relevance cimport able_free, able_new
 
 COLUMN_TYPE = -3
 

@@ -1,4 +1,4 @@
-# In which isolated windows an event can do anything. See able.pyx.
+# In which isolated windows an event can do anything. See window_relevance.pyx.
 from libc.stdint cimport uint64_t
 
 

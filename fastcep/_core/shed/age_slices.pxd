@@ -1,7 +1,7 @@
-# Into which slice of its window's time a partial match has come. See slices.pyx.
+# Into which slice of its window's time a partial match has come. See age_slices.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef int slice_at(Core* core, int64_t start) noexcept nogil

@@ -8,10 +8,10 @@ Invariant: starts are in the order of their events, so that of younger ones the 
 """
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.shedtables cimport Shed
-from fastcep._core.starts cimport EVENTS, TIME, Starts
-from fastcep._core.windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at, window_of
+from fastcep._core.memory.open_windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at, window_of
+from fastcep._core.memory.starts cimport EVENTS, TIME, Starts
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.shedding_tables cimport Shed
 
 
 cdef int slice_at(Core* core, int64_t start) noexcept nogil:

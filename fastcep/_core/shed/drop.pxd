@@ -1,11 +1,11 @@
-# Load shedding inside the matcher. See shed.pyx.
+# Load shedding inside the matcher. See drop.pyx.
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
-from fastcep._core.draws cimport falls, mixed
-from fastcep._core.core cimport Core
-from fastcep._core.shedtables cimport DRAWN_BITS, Shed
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport HOME, Edge
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.program.plan_tables cimport HOME, Edge
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.draws cimport falls, mixed
+from fastcep._core.state.shedding_tables cimport DRAWN_BITS, Shed
 
 
 cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil

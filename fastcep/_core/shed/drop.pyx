@@ -27,18 +27,19 @@ Invariant: a dropped row is as one whose window has ended, so that no match appe
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
 
-from fastcep._core.draws cimport class_of, falls, mixed, steps_of
-from fastcep._core.core cimport Core, position_of, row_inputs
-from fastcep._core.flows cimport stands_for, weigh_children
-from fastcep._core.observe cimport note_children, note_tried, note_values
-from fastcep._core.isolated_windows cimport enter, leave
-from fastcep._core.predicate cimport CHUNK, run
-from fastcep._core.shedtables cimport (
-    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed)
-from fastcep._core.slices cimport first_of, slice_at
-from fastcep._core.store cimport Bucket, Index, bucket_at, compact
-from fastcep._core.tables cimport HOME, Column, Edge, State
-from fastcep._core.windows cimport Opened, window_at
+from fastcep._core.memory.open_windows cimport Opened, window_at
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact
+from fastcep._core.program.plan_tables cimport HOME, Column, Edge, State
+from fastcep._core.program.predicate cimport CHUNK, run
+from fastcep._core.shed.age_slices cimport first_of, slice_at
+from fastcep._core.shed.flows cimport stands_for, weigh_children
+from fastcep._core.shed.lineage cimport note_children, note_tried, note_values
+from fastcep._core.state.core cimport Core, position_of, row_inputs
+from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
+from fastcep._core.state.isolated_windows cimport enter, leave
+from fastcep._core.state.shedding_tables cimport (
+    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed,
+)
 
 # ---------------------------------------------------------------------- events
 

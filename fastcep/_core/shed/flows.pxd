@@ -1,10 +1,10 @@
 # How many children come of partial matches, by classes. See flows.pyx.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.shedtables cimport Flows, Shed
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.program.plan_tables cimport Edge
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.shedding_tables cimport Flows, Shed
 
 cdef enum:                   # where in a key, from its lowest bits on
     CHILD_CLASS_AT = 0       # class of the child,

@@ -19,12 +19,12 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core
-from fastcep._core.draws cimport class_of, falls, mixed
-from fastcep._core.shedtables cimport FROM_AT, OWN_AT, STANDS, Flow, Flows, Shed
-from fastcep._core.slices cimport slice_at
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.program.plan_tables cimport Edge
+from fastcep._core.shed.age_slices cimport slice_at
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.draws cimport class_of, falls, mixed
+from fastcep._core.state.shedding_tables cimport FROM_AT, OWN_AT, STANDS, Flow, Flows, Shed
 
 
 cdef int flows_init(Flows* flows, int64_t capacity, int64_t cells) noexcept nogil:

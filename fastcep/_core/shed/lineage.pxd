@@ -1,11 +1,11 @@
-# What becomes of partial matches, as a record. See observe.pyx.
+# What becomes of partial matches, as a record. See lineage.pyx.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.observed cimport RECORD_AT, Observed
-from fastcep._core.draws cimport mixed
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.program.plan_tables cimport Edge
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.draws cimport mixed
+from fastcep._core.state.lineage_tables cimport RECORD_AT, Observed
 
 
 cdef void observe_init(Observed* observed) noexcept nogil

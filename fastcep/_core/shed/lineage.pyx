@@ -19,13 +19,13 @@ and the matches as many as were reported, and in their order (without policies).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.memory cimport unlimited
-from fastcep._core.observed cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, Observed
-from fastcep._core.predicate cimport CHUNK
-from fastcep._core.store cimport Bucket, key_of
-from fastcep._core.tables cimport Column, Edge
-from fastcep._core.vectors cimport Vec, push, reserve, vec_free
+from fastcep._core.memory.allocator cimport unlimited
+from fastcep._core.memory.row_store cimport Bucket, key_of
+from fastcep._core.memory.vectors cimport Vec, push, reserve, vec_free
+from fastcep._core.program.plan_tables cimport Column, Edge
+from fastcep._core.program.predicate cimport CHUNK
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.lineage_tables cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, Observed
 
 
 cdef void observe_init(Observed* observed) noexcept nogil:

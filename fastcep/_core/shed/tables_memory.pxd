@@ -1,7 +1,7 @@
-# Memory of the tables that load shedding looks up. See shedmemory.pyx.
+# Memory of the tables that load shedding looks up. See tables_memory.pyx.
 from libc.stdint cimport uint64_t
 
-from fastcep._core.shedtables cimport Shed
+from fastcep._core.state.shedding_tables cimport Shed
 
 
 cdef int shed_init(

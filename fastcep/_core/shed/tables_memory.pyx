@@ -3,10 +3,10 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastcep._core.flows cimport flows_free
-from fastcep._core.predicate cimport CHUNK
-from fastcep._core.draws cimport mixed
-from fastcep._core.shedtables cimport MOST_FEATURES, Classifier, Shed
+from fastcep._core.program.predicate cimport CHUNK
+from fastcep._core.shed.flows cimport flows_free
+from fastcep._core.state.draws cimport mixed
+from fastcep._core.state.shedding_tables cimport MOST_FEATURES, Classifier, Shed
 
 
 cdef int shed_init(

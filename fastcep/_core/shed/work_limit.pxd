@@ -1,8 +1,8 @@
-# The work for one event, cut off. See cut.pyx.
+# The work for one event, cut off. See work_limit.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Bucket
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.state.core cimport Core
 
 
 cdef void cut_event(Core* core) noexcept nogil

@@ -17,11 +17,11 @@ been there. Which rows of a bucket are alive is read of all of them where some a
 """
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.shed cimport spent
-from fastcep._core.shedtables cimport CREDITS, Cut
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Edge
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.program.plan_tables cimport Edge
+from fastcep._core.shed.drop cimport spent
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.shedding_tables cimport CREDITS, Cut
 
 cdef enum:
     MEAN_OF = 64             # events that were cut off: of what they lose

@@ -1,5 +1,5 @@
 # The state of a query as NumPy arrays. See dump.pyx.
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 cdef dict dump(Core* core)
 cdef bint is_chained(const Core* core, int slot) noexcept nogil

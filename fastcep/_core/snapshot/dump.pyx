@@ -22,13 +22,13 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-from fastcep._core.core cimport Core, stores_of
-from fastcep._core.gauges cimport first_position
-from fastcep._core.pending cimport HEAD, Pending, row_at
-from fastcep._core.starts cimport Starts
-from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, key_of
-from fastcep._core.tables cimport State
-from fastcep._core.windows cimport Opened, window_at
+from fastcep._core.memory.open_windows cimport Opened, window_at
+from fastcep._core.memory.pending_matches cimport HEAD, Pending, row_at
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, column_of, key_of
+from fastcep._core.memory.starts cimport Starts
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core, stores_of
+from fastcep._core.state.state_metrics cimport first_position
 
 cdef class _Place:
     """The rows of one place, and how its starts and nodes are numbered."""

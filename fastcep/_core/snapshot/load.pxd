@@ -1,4 +1,4 @@
 # State from NumPy arrays. See load.pyx.
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 cdef int load(Core* core, dict state) except -1

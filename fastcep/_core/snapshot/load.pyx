@@ -10,14 +10,14 @@ from libc.stdint cimport int8_t, int64_t
 
 import numpy as np
 
-from fastcep._core.core cimport Core, position_of, stores_of
-from fastcep._core.dump cimport is_chained
-from fastcep._core.isolated_windows cimport enter, leave, set_able
-from fastcep._core.pending cimport HEAD, new_row, row_at, wait
-from fastcep._core.starts cimport EVENTS, Starts, new_node, start_of
-from fastcep._core.store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
-from fastcep._core.tables cimport MEMBER_AT, ROUND_AT, State
-from fastcep._core.windows cimport add_window, window_at
+from fastcep._core.memory.open_windows cimport add_window, window_at
+from fastcep._core.memory.pending_matches cimport HEAD, new_row, row_at, wait
+from fastcep._core.memory.row_store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
+from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
+from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, State
+from fastcep._core.snapshot.dump cimport is_chained
+from fastcep._core.state.core cimport Core, position_of, stores_of
+from fastcep._core.state.isolated_windows cimport enter, leave, set_able
 
 cdef class _Bounds:
     """Where the entries of each place begin in the tables: those of place p (-1: outside) are ``[p + 1]:[p + 2]``."""

@@ -1,22 +1,22 @@
-# The state of one query while it runs: plain buffers, without Python objects. See match.pyx.
+# The state of one query while it runs: plain buffers, without Python objects. See matcher.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from fastcep._core.able cimport Able
-from fastcep._core.filters cimport Passed
-from fastcep._core.memory cimport Budget
-from fastcep._core.observed cimport Observed
-from fastcep._core.predicate cimport Code, Input, Machine
-from fastcep._core.pending cimport Pending
-from fastcep._core.seen cimport Seen
-from fastcep._core.shedtables cimport Prices, Shed
-from fastcep._core.stage cimport Stage
-from fastcep._core.starts cimport Starts
-from fastcep._core.store cimport Bucket, Index, Source, column_of
-from fastcep._core.tables cimport (
+from fastcep._core.input.filters cimport Passed
+from fastcep._core.memory.allocator cimport Budget
+from fastcep._core.memory.match_set cimport Seen
+from fastcep._core.memory.open_windows cimport Part, Windows
+from fastcep._core.memory.pending_matches cimport Pending
+from fastcep._core.memory.row_store cimport Bucket, Index, Source, column_of
+from fastcep._core.memory.starts cimport Starts
+from fastcep._core.memory.vectors cimport Vec
+from fastcep._core.program.plan_tables cimport (
     MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Leaf, Negation, State, Step,
 )
-from fastcep._core.vectors cimport Vec
-from fastcep._core.windows cimport Part, Windows
+from fastcep._core.program.predicate cimport Code, Input, Machine
+from fastcep._core.program.window_relevance cimport Able
+from fastcep._core.state.lineage_tables cimport Observed
+from fastcep._core.state.shedding_tables cimport Prices, Shed
+from fastcep._core.state.stage cimport Stage
 
 cdef enum:              # kinds of program inputs, as in predicate.code_new
     ROW
@@ -26,7 +26,7 @@ cdef enum:              # kinds of program inputs, as in predicate.code_new
 
 
 cdef struct Core:
-    int n_members            # the plan, see tables.pxd
+    int n_members            # the plan, see plan_tables.pxd
     int n_slots
     int n_states
     int n_indexes            # of the states; those of the negations follow
@@ -132,14 +132,14 @@ cdef struct Core:
     Vec leaving              # events that leave, ascending
     int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none; NULL: no partitions
     uint8_t* partition_floats
-    Index partitions         # the last event of each, see partitions.pyx
+    Index partitions         # the last event of each, see previous_events.pyx
     bint cuts                # some rows can be seen to be cut off
     int64_t last             # position of the last event that was taken
     bint shared              # the masks come from filters: per member the events that it may be bound to,
     const Passed** passed
     int64_t* next_passed     # and the next of them
     const uint8_t* foreign   # per event of the batch whether its key group is another engine's; NULL: none is
-    int parts                # matchers that share the query's events by key, see parted.pyx,
+    int parts                # matchers that share the query's events by key, see key_partition.pyx,
     int part                 # and which of them this is
     const int32_t* part_columns  # per type id the column of the key, or -1,
     int32_t part_column      # the only one, if it is of integers; or -1

@@ -1,8 +1,8 @@
 # Draws by hashing: repeatable for a seed, whatever the batches are. And what is packed beside a row's class.
 from libc.stdint cimport int64_t, uint64_t
 
-from fastcep._core.shedtables cimport DRAWN_BITS
-from fastcep._core.tables cimport HOME
+from fastcep._core.program.plan_tables cimport HOME
+from fastcep._core.state.shedding_tables cimport DRAWN_BITS
 
 
 cdef inline int64_t class_of(int64_t word) noexcept nogil:

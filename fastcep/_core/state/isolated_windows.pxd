@@ -1,9 +1,9 @@
 # What isolated windows hold for themselves. See isolated_windows.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Index
-from fastcep._core.windows cimport Opened, Part
+from fastcep._core.memory.open_windows cimport Opened, Part
+from fastcep._core.memory.row_store cimport Index
+from fastcep._core.state.core cimport Core
 
 
 cdef bint enter(Core* core, Opened* window) noexcept nogil

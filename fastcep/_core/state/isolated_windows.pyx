@@ -7,13 +7,13 @@ Each isolated window has a *part*: starts, indexes and waiting matches of its ow
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.core cimport Core, stores_of
-from fastcep._core.memory cimport give_back, obtain
-from fastcep._core.pending cimport pending_clear, pending_init
-from fastcep._core.remove cimport drop_rowless
-from fastcep._core.starts cimport starts_clear, starts_init
-from fastcep._core.store cimport Index, index_clear, index_init
-from fastcep._core.windows cimport Opened, Part, Windows, window_at, windows_bytes
+from fastcep._core.memory.allocator cimport give_back, obtain
+from fastcep._core.memory.open_windows cimport Opened, Part, Windows, window_at, windows_bytes
+from fastcep._core.memory.pending_matches cimport pending_clear, pending_init
+from fastcep._core.memory.row_store cimport Index, index_clear, index_init
+from fastcep._core.memory.starts cimport starts_clear, starts_init
+from fastcep._core.state.core cimport Core, stores_of
+from fastcep._core.state.remove_rows cimport drop_rowless
 
 
 cdef bint enter(Core* core, Opened* window) noexcept nogil:

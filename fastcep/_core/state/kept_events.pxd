@@ -1,10 +1,10 @@
 # The kept events of the factorised store, and the keys under which they are found. See factorised.pyx.
 from libc.stdint cimport int32_t, int64_t
 
-from fastcep._core.core cimport Core
-from fastcep._core.store cimport Bucket
-from fastcep._core.tables cimport Step, Term
-from fastcep._core.vectors cimport Vec, fill, gather, reserve
+from fastcep._core.memory.row_store cimport Bucket
+from fastcep._core.memory.vectors cimport Vec, fill, gather, reserve
+from fastcep._core.program.plan_tables cimport Step, Term
+from fastcep._core.state.core cimport Core
 
 cdef extern from *:
     """

@@ -1,8 +1,8 @@
-# Which of the parts of a query an event belongs to. See parted.pyx.
+# Which of the parts of a query an event belongs to. See key_partition.pyx.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport Core
+from fastcep._core.input.batch cimport Events
+from fastcep._core.state.core cimport Core
 
 
 cdef inline uint32_t hash_of(int64_t word) noexcept nogil:

@@ -14,9 +14,9 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from fastcep._core.memory cimport Budget, unlimited
-from fastcep._core.parted cimport hash_of, hash_of_float
-from fastcep._core.vectors cimport Vec, push, reserve, take, vec_free
+from fastcep._core.memory.allocator cimport Budget, unlimited
+from fastcep._core.memory.vectors cimport Vec, push, reserve, take, vec_free
+from fastcep._core.state.key_partition cimport hash_of, hash_of_float
 
 MOST_PARTS = 64          #: of one query
 NO_PLACE = INT64_MAX     #: of a decision at a time

@@ -1,6 +1,6 @@
-# A record of all partial matches: where they came from, where they were stored and looked at. See observe.pyx.
-from fastcep._core.memory cimport Budget
-from fastcep._core.vectors cimport Vec
+# A record of all partial matches: where they came from, where they were stored and looked at. See lineage.pyx.
+from fastcep._core.memory.allocator cimport Budget
+from fastcep._core.memory.vectors cimport Vec
 
 cdef enum:
     LISTS = 15               # of the record

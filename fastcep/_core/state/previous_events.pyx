@@ -7,11 +7,11 @@ come between two chunks of events, remove it then, and the next event of that pa
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
-from fastcep._core.batch cimport Events
-from fastcep._core.core cimport Core
-from fastcep._core.parted cimport is_own
-from fastcep._core.store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
-from fastcep._core.tables cimport IndexInfo
+from fastcep._core.input.batch cimport Events
+from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
+from fastcep._core.program.plan_tables cimport IndexInfo
+from fastcep._core.state.core cimport Core
+from fastcep._core.state.key_partition cimport is_own
 
 
 cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_ssize_t base, int m) noexcept nogil:

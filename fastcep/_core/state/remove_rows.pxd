@@ -1,7 +1,7 @@
-# Partial matches that end before their window does. See remove.pyx.
+# Partial matches that end before their window does. See remove_rows.pyx.
 from libc.stdint cimport int64_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil

@@ -6,13 +6,13 @@ one index, so a row stands in one bucket.
 """
 from libc.stdint cimport INT64_MIN, int64_t
 
-from fastcep._core.core cimport Core, position_of
-from fastcep._core.memory cimport give_back, obtain
-from fastcep._core.pending cimport row_at
-from fastcep._core.starts cimport Starts, drop_empty, free_nodes
-from fastcep._core.store cimport Bucket, Index, bucket_at, compact, key_of
-from fastcep._core.tables cimport State
-from fastcep._core.vectors cimport contains, push
+from fastcep._core.memory.allocator cimport give_back, obtain
+from fastcep._core.memory.pending_matches cimport row_at
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact, key_of
+from fastcep._core.memory.starts cimport Starts, drop_empty, free_nodes
+from fastcep._core.memory.vectors cimport contains, push
+from fastcep._core.program.plan_tables cimport State
+from fastcep._core.state.core cimport Core, position_of
 
 cdef enum:
     GAPS = 1024              # starts without rows that may stay between others

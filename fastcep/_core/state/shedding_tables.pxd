@@ -1,4 +1,4 @@
-# What is dropped, as tables; and what operations cost. See shed.pyx.
+# What is dropped, as tables; and what operations cost. See drop.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef enum:
@@ -9,7 +9,7 @@ cdef enum:
     STANDS = 0xFFFF          # the most of both
     DRAWN_AT = 48            # and what was drawn for it and 1, or 0
     DRAWN_BITS = 14
-    CREDITS = 64             # events that may be let run on one behind the other, see cut.pyx
+    CREDITS = 64             # events that may be let run on one behind the other, see work_limit.pyx
 
 
 cdef struct Node:            # of a decision tree
@@ -65,7 +65,7 @@ cdef struct Tried:           # an edge, with partial matches, or a beginning onc
     int64_t passed_over      # looks that were cut off
 
 
-cdef struct Cut:             # the work for one event, see cut.pyx
+cdef struct Cut:             # the work for one event, see work_limit.pyx
     int64_t most             # what it may cost, beside being relevant; 0: nothing is cut off
     uint64_t completing      # variables whose binding makes matches only: they come first
     int64_t share            # of the events that may run on, in 2^32,

@@ -1,7 +1,7 @@
 # Children of one (event, member) before they become rows or matches. See stage.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from fastcep._core.memory cimport Budget
+from fastcep._core.memory.allocator cimport Budget
 
 
 cdef struct Stage:

@@ -8,8 +8,8 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
-from fastcep._core.predicate cimport CHUNK
-from fastcep._core.memory cimport Budget, claim
+from fastcep._core.memory.allocator cimport Budget, claim
+from fastcep._core.program.predicate cimport CHUNK
 
 
 cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil:

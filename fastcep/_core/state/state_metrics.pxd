@@ -1,7 +1,7 @@
-# How much there is in the indexes. See gauges.pyx.
+# How much there is in the indexes. See state_metrics.pyx.
 from libc.stdint cimport int64_t, uint8_t
 
-from fastcep._core.core cimport Core
+from fastcep._core.state.core cimport Core
 
 
 cdef int64_t rows_in(const Core* core, int first, int end) noexcept nogil

@@ -2,11 +2,11 @@
 """Gauges: rows, keys and bytes of indexes (in windows too), and the string codes that they hold."""
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
-from fastcep._core.core cimport Core, stores_of
-from fastcep._core.pending cimport Pending, outputs_of
-from fastcep._core.starts cimport Starts, starts_bytes
-from fastcep._core.store cimport Bucket, Index, bucket_at, column_of, index_bytes, key_of
-from fastcep._core.windows cimport window_at
+from fastcep._core.memory.open_windows cimport window_at
+from fastcep._core.memory.pending_matches cimport Pending, outputs_of
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, column_of, index_bytes, key_of
+from fastcep._core.memory.starts cimport Starts, starts_bytes
+from fastcep._core.state.core cimport Core, stores_of
 
 
 cdef const Index* indexes_of(const Core* core, int64_t number) noexcept nogil:

@@ -14,8 +14,7 @@ from fastcep.cli.durable.folder import BAD_ROWS, SCRATCH, Folder
 from fastcep.cli.durable.progress import Rest, Taker
 from fastcep.cli.durable.settings import check_settings, make_settings
 from fastcep.cli.inputs import each
-from fastcep.cli.late import LateEvents
-from fastcep.cli.sink import Sink
+from fastcep.cli.sink import LateEvents, Sink
 from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
 from fastcep.errors import FastcepError

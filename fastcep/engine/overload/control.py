@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.match import Matcher
+from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.overload.checked import checked_classes, checked_json, checked_orders, checked_reading
 from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.engine.overload.controlled import Controlled

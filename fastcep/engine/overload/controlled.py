@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh64_hexdigest
 
-from fastcep._core.match import Matcher
-from fastcep._core.shedding import FLOW_FIELDS, FLOW_SET, Shedding
+from fastcep._core.matcher.matcher import Matcher
+from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.engine.overload.checked import Shape, check_orders, checked_classes, checked_slices
 from fastcep.engine.overload.protocols import Classes, Orders, Shedder, Tree
 from fastcep.plan import Plan
-from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 from fastcep.stored import (

@@ -1,4 +1,6 @@
-"""Cutting off the work for single events, where a bound is on a percentile of the latency; see ``fastcep._core.cut``.
+"""Cutting off the work for single events, where a bound is on a percentile of the latency.
+
+The compiled part is ``fastcep._core.shed.work_limit``.
 
 A demand saves a share of all work. Where a bound is on the 99th percentile, that is nearly all lost for nothing: what
 counts is what the few dearest events cost above the bound. A shedder that has `Shedder.cuts` lets the matcher cut that

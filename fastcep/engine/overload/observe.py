@@ -1,6 +1,6 @@
 """Run queries over a stream and keep a record of all their partial matches: what came of each, and what it cost.
 
-What is recorded, and how, says ``fastcep._core.observe``; this makes an engine that does it, and puts its lists
+What is recorded, and how, says ``fastcep._core.shed.lineage``; this makes an engine that does it, and puts its lists
 together.
 The record is for afterwards: to fit models, and to know what could have been dropped (`fastcep.evaluate`).
 """

@@ -3,7 +3,7 @@
 The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*:
 which share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*:
 chances with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by
-looking them up (``fastcep._core.shed``), so that between two decisions no Python runs.
+looking them up (``fastcep._core.shed.drop``), so that between two decisions no Python runs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.shedding import NODE, Shedding
+from fastcep._core.matcher.shedding_controls import NODE, Shedding
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
 from fastcep.query import ast
 
 if TYPE_CHECKING:
-    from fastcep._core.shedding import Flows
+    from fastcep._core.matcher.shedding_controls import Flows
 
 __all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "Tree", "View"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastcep._core.shedding import Shedding
+from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep.engine.engine import Engine
 from fastcep.engine.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
 from fastcep.events import Schema

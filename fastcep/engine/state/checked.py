@@ -2,7 +2,7 @@
 
 `_rows` says of each row of each table between which numbers it lies; what must hold between rows comes behind that.
 Keys, registers, outputs and times that are only compared may be any. The core checks again what it indexes itself, and
-that the elements of a list hang together (``fastcep/_core/load.pyx``).
+that the elements of a list hang together (``fastcep/_core/snapshot/load.pyx``).
 
 Invariant (tested by forging): a state that passes lets no matcher read or write outside of its memory, or run for ever.
 """

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastcep.events import format_duration
-from fastcep.plan.plan import Plan
-from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME, WindowPlan
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, Plan, WindowPlan
 from fastcep.query import ast
 from fastcep.query.printer import window_text
 

@@ -68,7 +68,7 @@ class Lives:
         self._check(who)
 
     def _advance(self, who: str, no_nulls: bool) -> None:
-        """Find with which event each was replaced, as `_core/commit.pyx` has it, and by what."""
+        """Find with which event each was replaced, as `_core/matcher/commit.pyx` has it, and by what."""
         record, plan = self.record, self.record.plan
         edges, states = plan.edges, plan.states
         moves = np.array([edge.source >= 0 and not edge.keeps for edge in edges], bool)[record.edges]

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.batch import Batch
+from fastcep._core.input.batch import Batch
 from fastcep.engine.link import Linker
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
 from fastcep.events.batch import as_table, plain_table
 from fastcep.plan import Plan
-from fastcep.plan.windows import AFTER_EVENTS, AFTER_TIME
+from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
 from fastcep.shedding.options import as_count
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.account import derive, visits
+from fastcep._core.fit.account import derive, visits
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.observe import Observation
 from fastcep.query import ast

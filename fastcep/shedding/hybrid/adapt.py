@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.shedding import FLOW_FIELDS, FLOW_SET
+from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET
 from fastcep.engine.overload.controlled import check_flow_keys
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequence, whole
 
 if TYPE_CHECKING:
-    from fastcep._core.shedding import Flows
+    from fastcep._core.matcher.shedding_controls import Flows
 
 __all__ = ["Adapted"]
 

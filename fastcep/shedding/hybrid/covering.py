@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.knapsack import Knapsack, greedy
+from fastcep._core.fit.covering_knapsack import Knapsack, greedy
 from fastcep.engine.overload.costs import CostTable
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.levels import Chosen, Shape

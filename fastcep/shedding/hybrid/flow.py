@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.cascade import Cascade
+from fastcep._core.fit.cascade import Cascade
 from fastcep.engine.overload.costs import CostTable
 from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid.account import Account

@@ -113,7 +113,7 @@ def test_several_queries() -> None:
 
 
 def test_a_plan_must_be_made_for_it() -> None:
-    from fastcep._core.shedding import Shedding
+    from fastcep._core.matcher.shedding_controls import Shedding
 
     engine = fc.Engine(query(), latency_bound="1s", shedder=fc.shedding.RandomMatches())
     shedding: Shedding = engine._queries.control.queries[0].shedding

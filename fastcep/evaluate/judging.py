@@ -1,0 +1,145 @@
+"""The runs of an evaluation: each strategy for each target, and the numbers that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastcep.engine.overload.maximum import maximum_rate
+from fastcep.engine.overload.rate import Rate
+from fastcep.errors import FastcepError, ValidationError
+from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
+from fastcep.evaluate.measure import measure
+from fastcep.evaluate.outcome import Outcome, outcome_of
+from fastcep.evaluate.setting import Setting
+from fastcep.evaluate.strategies import Strategy
+from fastcep.evaluate.stream import Stream
+from fastcep.evaluate.targets import Target, Wanted
+from fastcep.evaluate.trial import Trial, Truth
+from fastcep.query import ast
+
+__all__ = ["Cell", "Comparison", "cells_of", "judge", "targets_of", "truth_of"]
+
+
+@dataclass(frozen=True)
+class Comparison(Trial):
+    """A trial of several ``strategies``."""
+
+    strategies: tuple[Strategy, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: which strategy, which target (numbers), which seed, the how-manieth."""
+
+    strategy: int
+    target: int
+    seed: int
+    repeat: int = 0
+
+
+def cells_of(trial: Comparison) -> list[Cell]:
+    """All runs, in the order of a report's rows: by target, strategy, seed, repeat."""
+    setting = trial.setting
+    return [
+        Cell(strategy, target, seed, repeat)
+        for target in range(len(trial.targets)) for strategy in range(len(trial.strategies))
+        for seed in setting.seeds for repeat in range(setting.repeats)
+    ]  # fmt: skip
+
+
+def judge(trial: Comparison, cell: Cell) -> Outcome:
+    """Run a strategy for a target; on the virtual clock the same cell gives the same outcome, wherever it runs."""
+    strategy, target = trial.strategies[cell.strategy], trial.targets[cell.target]
+    try:
+        if strategy.tells is not None:
+            return strategy.tells.outcome(trial, target, cell.seed)
+        engine = trial.setting.shedding(trial.queries, strategy.shedder(cell.seed), target)
+        run = measure(engine, trial.queries, trial.stream, rate=target.rate, skip=trial.setting.skip)
+    except FastcepError as error:
+        error.add_note(f"shedder {strategy.name!r}, target {target.label}, seed {cell.seed}")
+        raise
+    return outcome_of(trial, target, run)
+
+
+def truth_of(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Truth:
+    """Find the truth; on the wall clock of several runs that of the median latency counts."""
+    found = [_truth(queries, stream, setting) for _ in range(setting.repeats)]
+    truth = sorted(found, key=lambda one: one.latency(setting.statistic))[len(found) // 2]
+    if not len(truth.identities):
+        names = " and ".join(repr(query.name) for query in queries)
+        raise ValidationError(
+            f"events: {len(stream):,} of them, and {names} found no match without shedding, so that there is nothing "
+            "to lose; give more events, or another query"
+        )
+    if skipped(len(stream), setting.skip) >= len(stream):
+        raise ValidationError(
+            f"skip={setting.skip:g}: found {len(stream):,} events, none of which is left to judge; give a smaller "
+            "share, or more events"
+        )
+    return truth
+
+
+def _truth(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Truth:
+    run = measure(setting.plain(queries), queries, stream)
+    judged, busy = run.processing[skipped(len(run.processing), setting.skip) :], total(run.processing)
+    if not busy:
+        raise ValidationError(
+            f"events: {len(stream):,} of them cost nothing by cost_table={setting.costs.name!r}; give another, or more"
+        )
+    return Truth(
+        run.identities,
+        mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
+        throughput=len(stream) / busy * 1e9,
+        line=over_time(run.processing, setting.statistic),
+        created=run.metrics["rows_created"],
+    )  # fmt: skip
+
+
+def targets_of(
+    wanted: Sequence[Wanted], truth: Truth, queries: Sequence[ast.Query], stream: Stream, setting: Setting
+) -> tuple[tuple[Target, ...], float | None]:
+    """Give what is wanted in numbers, and the largest possible rate, if that is what is varied.
+
+    Raises
+    ------
+    ValidationError
+        If a bound cannot be held by any shedding, or events cannot arrive at a rate.
+    """
+    if setting.mode == "demands":
+        return tuple(Target(item.label, demand=item.of(1.0)) for item in wanted), None
+    if setting.mode == "bounds":
+        whole = truth.latency(setting.statistic)
+        targets = tuple(Target(item.label, bound=item.of(whole)) for item in wanted)
+        for target in targets:
+            _check_bound(target, setting)
+        return targets, None
+    fastest = truth.throughput
+    if setting.clock == "wall":
+        fastest = maximum_rate(lambda: setting.plain(queries), list(stream.blocks()), "wall")
+    bound = setting.latency_bound
+    targets = tuple(Target(item.label, bound=bound, rate=item.of(fastest)) for item in wanted)
+    for target in targets:
+        _check_rate(target, fastest)
+    return targets, fastest
+
+
+def _check_bound(target: Target, setting: Setting) -> None:
+    least = setting.costs.event
+    assert target.bound is not None
+    if not target.bound or target.bound < least:
+        raise ValidationError(
+            f"bounds={target.label!r}: {target.bound:.6g} ns is below what an event costs an engine that drops it, "
+            f"{least:.4g} ns by the cost table {setting.costs.name!r}: no shedding can hold it; give a larger one"
+        )
+
+
+def _check_rate(target: Target, fastest: float) -> None:
+    assert target.rate is not None
+    try:
+        Rate.constant(target.rate)
+    except ValidationError as error:
+        raise ValidationError(
+            f"rates={target.label!r}: {error}; without shedding the engine reaches {fastest:,.0f}, so give a "
+            "lower one, or a cost_table with larger numbers"
+        ) from None

@@ -1,0 +1,28 @@
+"""A registered function, as far as the compiler of functions needs to know it."""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from fastcep.query import ast
+
+__all__ = ["UserFunction"]
+
+
+class UserFunction:
+    """A Python function with declared dtypes.
+
+    Attributes
+    ----------
+    name
+        Its name in queries.
+    signature
+        The dtypes; as text, ``"float64(float64, float64)"``.
+    python
+        The Python function.
+    """
+
+    def __init__(self, python: FunctionType, signature: ast.Signature) -> None:
+        self.name = signature.name
+        self.signature = signature
+        self.python = python
