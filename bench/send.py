@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import QUERIES, SCHEMA, events, store
-from fastcep.engine.trial import TRIED
+from fastcep.engine.store_trial import TRIED
 
 SENT = 250_000
 SIZES = (1, 16, 64, 256, 1024, 4096, 65536, None)

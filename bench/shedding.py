@@ -24,7 +24,7 @@ import pyarrow as pa
 import fastcep as fc
 from bench.queries import QUERIES, RESULTS, SCHEMA, events, store
 from fastcep.datasets import ds1
-from fastcep.engine.overload.sources import ds1_blocks
+from fastcep.replay.generated_sources import ds1_blocks
 from fastcep.shedding import Classes, FixedClasses, QueueLength, by_name
 
 BASELINES = ("ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl")

@@ -8,11 +8,6 @@
 
 from fastcep import shedding as shedding
 from fastcep.engine import Engine, Matches
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.maximum import maximum_rate
-from fastcep.engine.overload.queue import InputQueue
-from fastcep.engine.overload.rate import Rate
-from fastcep.engine.overload.replay import replay
 from fastcep.engine.state.keygroups import key_group
 from fastcep.errors import (
     DataError,
@@ -29,6 +24,7 @@ from fastcep.errors import (
 )
 from fastcep.evaluate import evaluate as evaluate
 from fastcep.events import EventBatch, Schema
+from fastcep.overload.costs import CostTable
 from fastcep.query import (
     Document,
     Query,
@@ -52,6 +48,10 @@ from fastcep.query import (
     with_attributes,
 )
 from fastcep.query.registry import function, functions
+from fastcep.replay.input_queue import InputQueue
+from fastcep.replay.max_throughput import maximum_rate
+from fastcep.replay.rate import Rate
+from fastcep.replay.replay import replay
 from fastcep.shedding.fit import fit
 from fastcep.shedding.model import Model, load_model
 

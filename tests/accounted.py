@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
-from fastcep.engine.overload.observe import Observation
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
+from fastcep.shedding.lineage import Observation
 
 
 def is_told(query: ast.Query) -> bool:

@@ -92,7 +92,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture(scope="module")
 def decide_often() -> Iterator[None]:
     """A decision after every two events or so; else the small streams would see none."""
-    from fastcep.engine.overload import pace
+    from fastcep.overload import pace
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pace, "_LEAST", 2)

@@ -7,10 +7,10 @@ from accounted import times_of
 from ordered import Quiet
 
 import fastcep as fc
-from fastcep.engine.overload.observe import observe
 from fastcep.evaluate.features import Values, event_features, features
-from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow
+from fastcep.shedding.lineage import observe
 
 PAPER = fc.CostTable.named("paper")
 VALUES = {"V": Values(1, 10)}

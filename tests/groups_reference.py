@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.observe import Observation
-from fastcep.evaluate.hindsight import first_behind
+from fastcep.evaluate.clairvoyant_input import first_behind
+from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Step
+from fastcep.shedding.lineage import Observation
 
 __all__ = ["Groups", "drops"]
 

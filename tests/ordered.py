@@ -10,8 +10,8 @@ from chaos import Always
 from moving import quiet
 
 import fastcep as fc
-from fastcep.engine.overload.controlled import Controlled
-from fastcep.engine.overload.protocols import Tree
+from fastcep.overload.protocols import Tree
+from fastcep.overload.query_shedding import Controlled
 from fastcep.query import ast
 from fastcep.shedding import Classes, Detector, Orders, Shedder, View
 

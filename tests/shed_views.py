@@ -10,7 +10,7 @@ import numpy as np
 
 import fastcep as fc
 from fastcep._core.matcher.shedding_controls import Shedding
-from fastcep.engine.overload.protocols import View
+from fastcep.overload.protocols import View
 from fastcep.plan import Plan, make_plan
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")

@@ -15,10 +15,10 @@ from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query, read_by
-from fastcep.spark.cut import key_cut
-from fastcep.spark.place import Cut
+from fastcep.spark.slice_assignment import Cut
+from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slices import TimeCut
-from fastcep.spark.task import ORDER, Detection, match_schema
+from fastcep.spark.slicing import key_cut
 
 Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it goes on by time
 

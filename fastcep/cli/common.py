@@ -83,7 +83,7 @@ def exit_codes() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
         raise typer.Exit(141) from None
     except KeyboardInterrupt as error:
-        from fastcep.cli.interrupted import exit_code
+        from fastcep.cli.interruption import exit_code
 
         raise typer.Exit(exit_code(error)) from None
 

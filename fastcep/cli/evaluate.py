@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastcep.cli.all_events import in_order, read_whole
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
-from fastcep.cli.whole import in_order, read_whole
-from fastcep.engine.overload.costs import NAMES
 from fastcep.errors import ValidationError
 from fastcep.evaluate import Report
 from fastcep.evaluate import evaluate as carry_out
 from fastcep.io.write.target import check_target
+from fastcep.overload.costs import NAMES
 
 if TYPE_CHECKING:
     from fastcep.cli.spark import SparkOptions

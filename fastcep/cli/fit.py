@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table
 
+from fastcep.cli.all_events import in_order, read_whole
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
-from fastcep.cli.whole import in_order, read_whole
 from fastcep.errors import ModelError, ValidationError
 from fastcep.query import Query
 from fastcep.shedding.fit import fit as carry_out

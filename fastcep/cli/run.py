@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
-from fastcep.cli.interrupted import terminable
+from fastcep.cli.interruption import terminable
 from fastcep.cli.job import Job
 from fastcep.cli.late import Lateness
 from fastcep.cli.outputs import OutputOptions, check_apart, check_not_read

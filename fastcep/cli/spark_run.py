@@ -91,7 +91,7 @@ def _ordered(found: Sequence[DataFrame], schema: pa.Schema) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from fastcep.spark.task import ORDER
+    from fastcep.spark.slice_task import ORDER
 
     kinds = {field.name: field.dataType for matches in found for field in matches.schema.fields}
     parts: list[DataFrame] = []

@@ -15,20 +15,20 @@ from fastcep._core.matcher.fast_path import compiled
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
-from fastcep.engine.moving import Moving
 from fastcep.engine.order import check_order, one_event
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.options import event_arrivals, idle_clock, make_control, shedding_options
-from fastcep.engine.overload.protocols import Detector, Shedder
-from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
+from fastcep.engine.state_transfer import Moving
+from fastcep.engine.thread_pool import make_pool
 from fastcep.engine.timeouts import take_timed_out
 from fastcep.engine.times import duration_text, nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import format_time
+from fastcep.overload.costs import CostTable
+from fastcep.overload.options import event_arrivals, idle_clock, make_control, shedding_options
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.plan import explain
 from fastcep.query import ast
 

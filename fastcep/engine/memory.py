@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastcep.engine.faults import Faults
-from fastcep.engine.parted import parts_of_query
-from fastcep.engine.running import Running
-from fastcep.engine.several import Queries
+from fastcep.engine.partitioned_matcher import parts_of_query
+from fastcep.engine.query_set import Queries
+from fastcep.engine.running_query import Running
 from fastcep.errors import MemoryLimitError, ValidationError
 from fastcep.events import EventRing, parse_size
 

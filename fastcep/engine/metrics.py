@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep.engine.parted import parts_of_query
+from fastcep.engine.partitioned_matcher import parts_of_query
+from fastcep.engine.query_set import Queries
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Running
-from fastcep.engine.several import Queries
+from fastcep.engine.running_query import Running
 from fastcep.events import StringTable
 
 __all__ = ["collect", "shared_bytes"]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fastcep._core.matches.output import Output
 from fastcep.engine.matches import QueryMatches
-from fastcep.engine.parted import Matching
+from fastcep.engine.partitioned_matcher import Matching
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.faults import Faults
-from fastcep.engine.parted import parts_of_query, run
-from fastcep.engine.pool import Pool
+from fastcep.engine.partitioned_matcher import parts_of_query, run
+from fastcep.engine.thread_pool import Pool
 
 if TYPE_CHECKING:
-    from fastcep.engine.running import Running
+    from fastcep.engine.running_query import Running
 
 __all__ = ["PARALLEL_FROM", "match_in_threads"]
 

@@ -19,10 +19,10 @@ from fastcep._core.input.filters import Filter
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matches.output import Output
 from fastcep._core.state.key_partition import merge_column, merge_runs, parts_of
-from fastcep.engine.pool import Pool
-from fastcep.engine.state.cut import choose, groups_of, join
+from fastcep.engine.state.key_group_split import choose, groups_of, join
 from fastcep.engine.state.keygroups import GROUPS
-from fastcep.engine.state.words import State, Words
+from fastcep.engine.state.word_layout import State, Words
+from fastcep.engine.thread_pool import Pool
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan

@@ -12,24 +12,24 @@ from fastcep._core.input.batch import Batch
 from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matches.output import Output
+from fastcep.engine.constant_binding import Linker
 from fastcep.engine.faults import Faults
-from fastcep.engine.link import Linker
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
-from fastcep.engine.overload.control import Control
-from fastcep.engine.parted import Matching, make_matcher
-from fastcep.engine.pool import Pool
+from fastcep.engine.parallel_match import match_in_threads
+from fastcep.engine.partitioned_matcher import Matching, make_matcher
 from fastcep.engine.returns import Returns
-from fastcep.engine.rounds import match_in_threads
-from fastcep.engine.running import Running
-from fastcep.engine.state.foreign import foreign_events
+from fastcep.engine.running_query import Running
+from fastcep.engine.state.foreign_events import foreign_events
+from fastcep.engine.store_trial import CUT_SHORT, TRIED, Trial
 from fastcep.engine.stores import check_index, check_store, plan_for
+from fastcep.engine.thread_pool import Pool
 from fastcep.engine.timeouts import TimedOut
-from fastcep.engine.trial import CUT_SHORT, TRIED, Trial
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable
 from fastcep.kernels import Kernels
+from fastcep.overload.control import Control
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast

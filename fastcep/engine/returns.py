@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.program.evaluate import Evaluator
-from fastcep.engine.link import Linker
+from fastcep.engine.constant_binding import Linker
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
 from fastcep.kernels import Task

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fastcep._core.input.filters import Filter
+from fastcep.engine.constant_binding import Linker
 from fastcep.engine.faults import Faults
-from fastcep.engine.link import Linker
 from fastcep.engine.matches import QueryMatches
-from fastcep.engine.parted import Matching
+from fastcep.engine.partitioned_matcher import Matching
 from fastcep.engine.returns import Returns
+from fastcep.engine.store_trial import Trial
 from fastcep.engine.timeouts import TimedOut
-from fastcep.engine.trial import Trial
 from fastcep.engine.windows import WindowBounds
 from fastcep.plan import Plan
 from fastcep.query import ast

@@ -10,17 +10,17 @@ from typing import Any, NoReturn, Self
 
 from xxhash import xxh3_128_hexdigest
 
-from fastcep.engine.overload.protocols import Detector, Shedder
-from fastcep.engine.pool import make_pool
 from fastcep.engine.queries import Buildable, built_queries
-from fastcep.engine.running import Running
+from fastcep.engine.running_query import Running
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
 from fastcep.engine.state.snapshot import Here, extracted, layout, merged, put, snapshot
 from fastcep.engine.stream import Stream
+from fastcep.engine.thread_pool import make_pool
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.query import Document, ast, document_text, parse_document
 from fastcep.stored import Misfit

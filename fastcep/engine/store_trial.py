@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.link import Linker
+from fastcep.engine.constant_binding import Linker
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.query import ast

@@ -15,19 +15,19 @@ from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
 from fastcep.engine.order import single_events
-from fastcep.engine.overload.control import Control
-from fastcep.engine.parted import check_parted
-from fastcep.engine.pool import Pool
+from fastcep.engine.partitioned_matcher import check_parted
+from fastcep.engine.query_set import Queries
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Running
-from fastcep.engine.several import Queries
+from fastcep.engine.running_query import Running
 from fastcep.engine.signals import Signals
+from fastcep.engine.store_trial import TRIED
 from fastcep.engine.strings import UnusedStrings
-from fastcep.engine.trial import TRIED
+from fastcep.engine.thread_pool import Pool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.layout import make_intake
 from fastcep.events.units import INT64_MIN
+from fastcep.overload.control import Control
 from fastcep.query import ast
 
 __all__ = ["Stream"]

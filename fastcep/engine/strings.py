@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastcep.engine.query_set import Queries
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.several import Queries
 from fastcep.events import EventBatch, Schema, StringTable
 
 __all__ = ["UnusedStrings"]

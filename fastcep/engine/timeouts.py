@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from fastcep.engine.matches import Layout, Matches, QueryMatches
 from fastcep.engine.output import numbered
-from fastcep.engine.parted import Matching
+from fastcep.engine.partitioned_matcher import Matching
 from fastcep.engine.returns import Bindings
-from fastcep.engine.state.checked import check_columns, check_within
+from fastcep.engine.state.validation import check_columns, check_within
 from fastcep.errors import ValidationError
 from fastcep.events import EventRing
 from fastcep.plan import Plan

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.fit.clairvoyant import Foresight
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.observe import Observation
+from fastcep.overload.costs import CostTable
+from fastcep.shedding.lineage import Observation
 
 __all__ = ["first_behind", "foresight_of"]
 

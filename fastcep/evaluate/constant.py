@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, Tree, View
+from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, Tree, View
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]

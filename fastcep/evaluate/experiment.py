@@ -8,8 +8,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.runner import Runner
 from fastcep.errors import ValidationError
@@ -20,10 +18,12 @@ from fastcep.evaluate.outcome import Outcome
 from fastcep.evaluate.protocols import Fits, Makes, Reference
 from fastcep.evaluate.report import Report
 from fastcep.evaluate.setting import Setting
-from fastcep.evaluate.sharing import shared
+from fastcep.evaluate.shared_trial import shared
 from fastcep.evaluate.strategies import Strategy, strategies_of
 from fastcep.evaluate.stream import Stream
 from fastcep.evaluate.targets import wanted
+from fastcep.overload.costs import CostTable
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
 
 __all__ = ["evaluate"]
@@ -208,7 +208,7 @@ def _machine(runner: Runner | None) -> dict[str, Any]:
 
     import numpy as np
 
-    from fastcep.engine.overload.calibrate import machine
+    from fastcep.replay.calibration import machine
 
     note = {} if runner is None else {"note": "runs beside each other, by a runner, disturb each other's times"}
     return {**machine(), "python": platform.python_version(), "numpy": np.__version__, **note}

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Classes
+from fastcep.overload.protocols import Classes
 from fastcep.query import ast, expression_text
-from fastcep.shedding.hybrid.wanted import of_events, of_matches
+from fastcep.shedding.hybrid.features import of_events, of_matches
 
 __all__ = ["Values", "event_features", "features"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastcep.engine.overload.maximum import maximum_rate
-from fastcep.engine.overload.rate import Rate
 from fastcep.errors import FastcepError, ValidationError
 from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
 from fastcep.evaluate.measure import measure
@@ -17,6 +15,8 @@ from fastcep.evaluate.stream import Stream
 from fastcep.evaluate.targets import Target, Wanted
 from fastcep.evaluate.trial import Trial, Truth
 from fastcep.query import ast
+from fastcep.replay.max_throughput import maximum_rate
+from fastcep.replay.rate import Rate
 
 __all__ = ["Cell", "Comparison", "cells_of", "judge", "targets_of", "truth_of"]
 

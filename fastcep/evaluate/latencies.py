@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine import Engine
-from fastcep.engine.overload.clock import exact_sum
+from fastcep.overload.clock import exact_sum
 
 __all__ = ["STATISTICS", "Floats", "Latencies", "over_time", "percentile", "skipped", "statistic_of", "total"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from fastcep.engine import Engine, Matches
-from fastcep.engine.overload.replay import replay
 from fastcep.evaluate.identity import Words, identities
 from fastcep.evaluate.latencies import Floats, Latencies
 from fastcep.evaluate.stream import Stream
 from fastcep.query import ast
+from fastcep.replay.replay import replay
 
 __all__ = ["Measured", "measure"]
 

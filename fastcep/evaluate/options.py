@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastcep.engine.overload.costs import cost_table as read_table
-from fastcep.engine.overload.protocols import Detector
 from fastcep.errors import ValidationError
 from fastcep.evaluate.latencies import STATISTICS
 from fastcep.evaluate.setting import Setting
 from fastcep.evaluate.targets import MODES, parse_bound
+from fastcep.overload.costs import cost_table as read_table
+from fastcep.overload.protocols import Detector
 from fastcep.shedding import detector_by_name
 
 __all__ = ["setting_of"]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Shedder
+from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 
 if TYPE_CHECKING:
-    from fastcep.engine.overload.costs import CostTable
     from fastcep.evaluate.outcome import Outcome
     from fastcep.evaluate.setting import Setting
     from fastcep.evaluate.stream import Stream
     from fastcep.evaluate.targets import Target
     from fastcep.evaluate.trial import Trial
+    from fastcep.overload.costs import CostTable
 
 __all__ = ["Fits", "Knows", "Makes", "Reference"]
 

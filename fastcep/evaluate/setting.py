@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastcep.engine import Engine
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.evaluate.constant import ConstantDemand, SameDemand
 from fastcep.evaluate.targets import Target
+from fastcep.overload.costs import CostTable
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
 from fastcep.shedding import SmoothedLatency
 

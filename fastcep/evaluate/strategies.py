@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Shedder
 from fastcep.errors import ValidationError
 from fastcep.evaluate.protocols import Fits, Knows, Makes, Reference
 from fastcep.evaluate.references import REFERENCES
+from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 from fastcep.shedding import by_name
 from fastcep.shedding.names import SHEDDERS

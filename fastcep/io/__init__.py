@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastcep.io.read.live import Live
+from fastcep.io.read.live_input import Live
 from fastcep.io.read.source import Source, open_source
 from fastcep.io.write.matches import MatchWriter, write_matches
 

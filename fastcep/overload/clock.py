@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.costs import CostTable
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.overload.costs import CostTable
 
 __all__ = ["LATEST", "VirtualClock", "WallClock", "exact_sum"]
 

@@ -21,22 +21,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.overload.checked import checked_classes, checked_json, checked_orders, checked_reading
-from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
-from fastcep.engine.overload.controlled import Controlled
-from fastcep.engine.overload.controller import ALL, Controller
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.cut import CutOff
-from fastcep.engine.overload.episodes import Episodes
-from fastcep.engine.overload.latency import LatencyMonitor
-from fastcep.engine.overload.pace import MOST_EVENTS, Pace
-from fastcep.engine.overload.protocols import Detector, Load, Orders, Shedder, View
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.overload.clock import LATEST, VirtualClock, WallClock
+from fastcep.overload.controller import ALL, Controller
+from fastcep.overload.costs import CostTable
+from fastcep.overload.decision_schedule import MOST_EVENTS, Pace
+from fastcep.overload.episodes import Episodes
+from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.protocols import Detector, Load, Orders, Shedder, View
+from fastcep.overload.query_shedding import Controlled
+from fastcep.overload.validation import checked_classes, checked_json, checked_orders, checked_reading
+from fastcep.overload.work_limit import CutOff
+from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
-
-if TYPE_CHECKING:
-    from fastcep.engine.running import Running
 
 __all__ = ["Control"]
 
@@ -127,19 +125,18 @@ class Control:
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[Running]) -> None:
-        """Control these queries from now on; those that are controlled already go on as they are."""
+    def use(self, running: Sequence[tuple[Plan, Matcher]]) -> None:
+        """Control the queries of these plans and matchers from now on; those controlled already keep their state."""
         before = self._matches(), self._missed(), *self._dropped()
         known = {query.matcher: query for query in self.queries}
         moved = {id(query.plan): query for query in self.queries}
         self.queries = []
-        for item in running:
-            assert isinstance(item.matcher, Matcher)
-            query = known.get(item.matcher)
+        for plan, matcher in running:
+            query = known.get(matcher)
             if query is None:
-                query = Controlled(item.plan, item.matcher, self.shedder)
-                if id(item.plan) in moved:  # its state has moved to another matcher
-                    query.follow(moved[id(item.plan)])
+                query = Controlled(plan, matcher, self.shedder)
+                if id(plan) in moved:  # its state has moved to another matcher
+                    query.follow(moved[id(plan)])
             self.queries.append(query)
         after = self._matches(), self._missed(), *self._dropped()
         self.episodes.shift(*(new - old for new, old in zip(after, before, strict=True)))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from fastcep.engine.overload.protocols import Reading
+from fastcep.overload.protocols import Reading
 from fastcep.stored import NUMBER, SHARE, record
 
 __all__ = ["ALL", "Controller"]

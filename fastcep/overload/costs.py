@@ -166,7 +166,7 @@ def cost_table(spec: CostTable | str | PathLike[str]) -> CostTable:
 
 @cache
 def _measured() -> CostTable:
-    file = resources.files("fastcep.engine.overload") / "measured.json"
+    file = resources.files("fastcep.overload") / "measured.json"
     return _parse(file.read_text(encoding="utf-8"), "measured.json")
 
 

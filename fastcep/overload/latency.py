@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.clock import exact_sum
-from fastcep.engine.overload.histogram import Histogram
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.overload.clock import exact_sum
+from fastcep.overload.histogram import Histogram
 from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record, whole
 
 __all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.checked import check_detector, check_shedder
-from fastcep.engine.overload.clock import VirtualClock, WallClock
-from fastcep.engine.overload.control import Control
-from fastcep.engine.overload.costs import CostTable, cost_table
-from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
+from fastcep.overload.clock import VirtualClock, WallClock
+from fastcep.overload.control import Control
+from fastcep.overload.costs import CostTable, cost_table
+from fastcep.overload.protocols import Detector, Shedder
+from fastcep.overload.validation import check_detector, check_shedder
 
 __all__ = ["CLOCKS", "arrival_times", "event_arrivals", "idle_clock", "make_control", "shedding_options"]
 

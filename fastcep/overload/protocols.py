@@ -294,9 +294,9 @@ class Shedder(Protocol):
     slices
         Into how many slices of time it cuts windows, if that does not depend on the query.
     observes
-        Whether a record of all partial matches is kept, see `fastcep.engine.overload.observe`; it must drop nothing.
+        Whether a record of all partial matches is kept, see `fastcep.shedding.lineage`; it must drop nothing.
     cuts
-        Whether the work for single events is cut off at the bound, see `fastcep.engine.overload.cut`.
+        Whether the work for single events is cut off at the bound, see `fastcep.overload.work_limit`.
     """
 
     name: str

@@ -11,8 +11,8 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
-from fastcep.engine.overload.checked import Shape, check_orders, checked_classes, checked_slices
-from fastcep.engine.overload.protocols import Classes, Orders, Shedder, Tree
+from fastcep.overload.protocols import Classes, Orders, Shedder, Tree
+from fastcep.overload.validation import Shape, check_orders, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast

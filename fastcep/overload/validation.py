@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Classes, Detector, Orders, Reading, Shedder, Tree
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Classes, Detector, Orders, Reading, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 

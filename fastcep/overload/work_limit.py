@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Detector
+from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
 from fastcep.stored import COUNT, NUMBER, grid, record, sequence
 
 if TYPE_CHECKING:
-    from fastcep.engine.overload.controlled import Controlled
+    from fastcep.overload.query_shedding import Controlled
 
 __all__ = ["CutOff", "expected"]
 

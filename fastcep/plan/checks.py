@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, Automaton, Edge
 from fastcep.plan.bytecode import Compiler
+from fastcep.plan.expression_text import describe
 from fastcep.plan.ir import TRUE, Op, only, transform
 from fastcep.plan.negation import Absence, Absences
 from fastcep.plan.placement import ForAll, Placement
 from fastcep.plan.plan import AbsencePlan, ForAllPlan, NegationPlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import closed
-from fastcep.plan.wording import describe
 from fastcep.query import ast
 
 __all__ = ["Checks"]

@@ -10,17 +10,17 @@ from fastcep.plan.bytecode import filtering, storing
 from fastcep.plan.checks import Checks
 from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
 from fastcep.plan.contiguity import cut_off, neighbours
+from fastcep.plan.expression_text import describe
 from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, key_pair, leaves, only, quantity, transform
 from fastcep.plan.joins import EdgeWork, join, share_keys
-from fastcep.plan.keyed import KeyWords, find_key
 from fastcep.plan.negation import place_negations
+from fastcep.plan.partition_key import KeyWords, find_key
 from fastcep.plan.placement import Placer, acts_by_partition, removes_rows
 from fastcep.plan.plan import EdgePlan, IndexPlan, KeyPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
-from fastcep.plan.wording import describe
 from fastcep.query import ast
 
 #: A row keeps the nulls of its registers in one word.

@@ -7,7 +7,7 @@ matches in the order in which the row store would: by the last event but one, th
 
 Nothing is stored per partial match, so state and work do not grow with the pairs in the window but with its events; in
 turn a step back may meet events that no first event precedes. Which of the two costs less the engine counts
-(:mod:`fastcep.engine.trial`).
+(:mod:`fastcep.engine.store_trial`).
 
 It serves a ``SEQ`` of single variables, and of Kleene variables ``+`` between two others, under skip-till-any-match, if
 each condition is known of the event that is chosen and of those behind it. Equalities become keys: those that others
@@ -26,11 +26,11 @@ from dataclasses import dataclass, replace
 from fastcep.plan.automaton import Automaton
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.conjuncts import read_conjunct
+from fastcep.plan.expression_text import describe
 from fastcep.plan.ir import TRUE, Op, key_pair, leaves, transform
 from fastcep.plan.plan import KeptPlan, StepPlan, Term
 from fastcep.plan.programs import Columns
 from fastcep.plan.translate import Translator
-from fastcep.plan.wording import describe
 from fastcep.query import ast
 
 __all__ = ["Factorised", "factorise", "has_choice"]

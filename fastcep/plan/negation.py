@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
 from fastcep.plan.conjuncts import Conjunct, guarded
+from fastcep.plan.decidability import known_guard
 from fastcep.plan.ir import TRUE, Op, all_of, equality, key_pair, leaves, quantity, transform
-from fastcep.plan.known import known_guard
 from fastcep.plan.placement import ForAll, Placer, of_last_rounds
 from fastcep.query import ast
 

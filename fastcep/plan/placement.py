@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from fastcep.plan.automaton import START, Automaton, Edge, automaton
 from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
 from fastcep.plan.contiguity import contiguities
-from fastcep.plan.implied import implied_equalities
+from fastcep.plan.decidability import known_behind
+from fastcep.plan.implied_equalities import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
-from fastcep.plan.known import known_behind
 from fastcep.plan.rewrite import closed, is_bound
 from fastcep.plan.translate import Translator
 from fastcep.query import ast

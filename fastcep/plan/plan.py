@@ -232,7 +232,7 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """The partition key of a query (:mod:`fastcep.plan.keyed`), and where it stands in the state.
+    """The partition key of a query (:mod:`fastcep.plan.partition_key`), and where it stands in the state.
 
     Attributes
     ----------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fastcep.plan.bytecode import Compiler, Program
+from fastcep.plan.expression_text import describe
 from fastcep.plan.ir import POSITION, PREVIOUS, Op, const, leaves, transform
 from fastcep.plan.plan import EventColumn
-from fastcep.plan.wording import describe
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 

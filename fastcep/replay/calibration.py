@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from fastcep.datasets import ds1
 from fastcep.engine.engine import Engine
-from fastcep.engine.overload.costs import OPERATIONS, CostTable
-from fastcep.engine.overload.relief import relief
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
+from fastcep.overload.costs import OPERATIONS, CostTable
 from fastcep.query import parse
+from fastcep.replay.shedding_costs import relief
 
 __all__ = ["COUNTERS", "WORKLOADS", "Calibration", "Timed", "calibrate", "fit", "machine", "measure", "workload_stream"]
 

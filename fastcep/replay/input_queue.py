@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.overload.clock import VirtualClock, WallClock
-from fastcep.engine.overload.control import Control
-from fastcep.engine.overload.options import arrival_times
 from fastcep.errors import QueueFullError, ValidationError
 from fastcep.events import parse_duration
 from fastcep.events.batch import as_table
+from fastcep.overload.clock import VirtualClock, WallClock
+from fastcep.overload.control import Control
+from fastcep.overload.options import arrival_times
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine

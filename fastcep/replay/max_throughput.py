@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from fastcep.engine.overload.clock import VirtualClock
-from fastcep.engine.overload.options import CLOCKS
 from fastcep.errors import ValidationError
+from fastcep.overload.clock import VirtualClock
+from fastcep.overload.options import CLOCKS
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine

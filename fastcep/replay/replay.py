@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.ahead import Ahead
-from fastcep.engine.overload.clock import VirtualClock, WallClock
-from fastcep.engine.overload.control import Control
-from fastcep.engine.overload.queue import InputQueue, control_of
-from fastcep.engine.overload.rate import Arrived, Rate
-from fastcep.engine.overload.tally import Tally
 from fastcep.errors import ValidationError
+from fastcep.overload.clock import VirtualClock, WallClock
+from fastcep.overload.control import Control
+from fastcep.replay.input_queue import InputQueue, control_of
+from fastcep.replay.prefetch import Ahead
+from fastcep.replay.rate import Arrived, Rate
+from fastcep.replay.replay_stats import Tally
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine

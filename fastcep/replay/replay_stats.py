@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.clock import WallClock, exact_sum
+from fastcep.overload.clock import WallClock, exact_sum
 
 if TYPE_CHECKING:
     from fastcep.engine.matches import Matches

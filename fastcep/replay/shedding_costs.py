@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep.engine.engine import Engine
-from fastcep.engine.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
 from fastcep.events import Schema
+from fastcep.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
 from fastcep.query import parse
 
 __all__ = ["relief"]

@@ -1,10 +1,10 @@
 """Load shedding: what is dropped when it is too much, and when that is.
 
 Shedders say what to drop: `RandomEvents` and others whole events, `RandomMatches` and others partial matches. Detectors
-say when. `fastcep.engine.overload.protocols` has what an engine's control tells them and wants to know.
+say when. `fastcep.overload.protocols` has what an engine's control tells them and wants to know.
 """
 
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastcep.engine.overload.protocols import Detector, Shedder
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.options import as_choice, as_seed
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Classes, Floats, Orders, View
 from fastcep.errors import ModelError, ValidationError
 from fastcep.events.schema import difference, suggestion
+from fastcep.overload.protocols import Classes, Floats, Orders, View
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.options import as_chance
-from fastcep.shedding.ways import ways_of
+from fastcep.shedding.state_paths import ways_of
 
 __all__ = ["FixedClasses"]
 

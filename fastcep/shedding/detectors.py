@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep.engine.overload.protocols import Detector, Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
+from fastcep.overload.protocols import Detector, Load, Reading
 from fastcep.shedding.options import as_choice, as_count, as_share
 from fastcep.stored import AMOUNT, FLAG, record
 

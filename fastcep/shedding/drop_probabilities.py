@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, View
+from fastcep.overload.protocols import Floats, View
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, Orders, View
+from fastcep.overload.protocols import Floats, Orders, View
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.chances import Counts, events_of, keep_of, survival, weights_of
+from fastcep.shedding.drop_probabilities import Counts, events_of, keep_of, survival, weights_of
 
 __all__ = ["PatternWeightedEvents", "RandomEvents", "SelectivityEvents", "TypeWeightedEvents"]
 

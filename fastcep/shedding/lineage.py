@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.engine import Engine
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.costs import CostTable
+from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
 from fastcep.query import ast

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, Orders, View
+from fastcep.overload.protocols import Floats, Orders, View
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.chances import Counts, bound_by, keep_of, weights_of
-from fastcep.shedding.ways import Ways, ways_of
+from fastcep.shedding.drop_probabilities import Counts, bound_by, keep_of, weights_of
+from fastcep.shedding.state_paths import Ways, ways_of
 
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from fastcep.engine.overload.protocols import Detector, Shedder
 from fastcep.errors import ValidationError
 from fastcep.events.schema import suggestion
+from fastcep.overload.protocols import Detector, Shedder
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from fastcep.engine.overload.protocols import Detector, Load, Reading
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
+from fastcep.overload.protocols import Detector, Load, Reading
 from fastcep.shedding.detectors import rough
 from fastcep.shedding.options import as_count
 from fastcep.shedding.regression import FAMILIES, Curve, fit_curve

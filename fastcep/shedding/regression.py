@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Floats, Ints
 
 __all__ = ["FAMILIES", "Curve", "fit_curve"]
 

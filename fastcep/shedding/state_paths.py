@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Floats
+from fastcep.overload.protocols import Floats
 from fastcep.plan import Plan
 
 __all__ = ["Ways", "ways_of"]

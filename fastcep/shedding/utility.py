@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Floats, Ints
 
 __all__ = ["below", "lowest"]
 

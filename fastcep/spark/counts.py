@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.costs import cost_table as cost_table_of
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
+from fastcep.overload.costs import CostTable
+from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.plan import make_plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.plan.slicing import Context, slicing_of
@@ -29,7 +29,7 @@ from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import shipped
-from fastcep.spark.pieces import FOUND, collected, pieces_of, row_of
+from fastcep.spark.stream_pieces import FOUND, collected, pieces_of, row_of
 
 __all__ = ["counts_table", "position_counts", "transition_counts"]
 

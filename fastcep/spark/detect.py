@@ -23,10 +23,10 @@ from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.query import ast
 from fastcep.spark.columns import plain_query, read_by
-from fastcep.spark.cut import job_of
 from fastcep.spark.functions import shipped
-from fastcep.spark.place import placed
-from fastcep.spark.task import ORDER, Detection, longest_windows, match_schema
+from fastcep.spark.slice_assignment import placed
+from fastcep.spark.slice_task import ORDER, Detection, longest_windows, match_schema
+from fastcep.spark.slicing import job_of
 
 __all__ = ["detect", "explain", "in_order", "one_query"]
 

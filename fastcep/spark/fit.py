@@ -28,10 +28,10 @@ from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.spark.columns import plain_query, read_by
-from fastcep.spark.cut import check_slices
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import Shipped, shipped
-from fastcep.spark.pieces import FOUND, Pieces, collected, pieces_of, row_of
+from fastcep.spark.slicing import check_slices
+from fastcep.spark.stream_pieces import FOUND, Pieces, collected, pieces_of, row_of
 
 __all__ = ["fit"]
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
 from fastcep.engine.matches import QueryMatches, read
-from fastcep.engine.parted import made_at
+from fastcep.engine.partitioned_matcher import made_at
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy

@@ -17,11 +17,11 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
 from fastcep.spark.columns import NUMBER, Events, events_of, read_by
-from fastcep.spark.place import Cut, key_group, placed
-from fastcep.spark.relevant import condition, relevant
+from fastcep.spark.relevant_events import condition, relevant
+from fastcep.spark.slice_assignment import Cut, key_group, placed
+from fastcep.spark.slice_task import Numbering
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, context_of, counted, stage, survey_of, timed
-from fastcep.spark.task import Numbering
 
 __all__ = ["PARTS", "Job", "check_slices", "job_of", "key_cut", "slices_wanted"]
 

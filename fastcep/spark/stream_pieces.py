@@ -19,12 +19,12 @@ from fastcep.plan.slicing import Context
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
-from fastcep.spark.cut import PARTS, slices_wanted
 from fastcep.spark.functions import NO_FUNCTIONS, Shipped
-from fastcep.spark.place import Cut, placed
+from fastcep.spark.slice_assignment import Cut, placed
+from fastcep.spark.slice_task import without
 from fastcep.spark.slices import Slice, time_cut
+from fastcep.spark.slicing import PARTS, slices_wanted
 from fastcep.spark.survey import counted, stage, survey_of, timed
-from fastcep.spark.task import without
 
 __all__ = ["FOUND", "OnPieces", "Pieces", "collected", "piece_of", "pieces_of", "row_of"]
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fastcep.cli import app
-from fastcep.engine.overload import calibrate as module
-from fastcep.engine.overload.calibrate import COUNTERS, Timed
-from fastcep.engine.overload.costs import cost_table
+from fastcep.overload import calibrate as module
+from fastcep.overload.costs import cost_table
+from fastcep.replay.calibration import COUNTERS, Timed
 
 runner = CliRunner()
 COSTS = (1.5, 20.0, 4.0, 12.0, 7.25)

@@ -34,7 +34,7 @@ def test_its_files_are_finished(tmp_path: Path, number: signal.Signals, code: in
 
 
 def test_sigterm_is_left_to_a_program_that_handles_it() -> None:
-    from fastcep.cli.interrupted import Terminated, terminable
+    from fastcep.cli.interruption import Terminated, terminable
 
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:

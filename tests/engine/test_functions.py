@@ -17,7 +17,7 @@ from user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.link import Linker
+from fastcep.engine.constant_binding import Linker
 from fastcep.events import StringTable
 from fastcep.plan import make_plan
 from fastcep.query.registry import Function

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from user_functions import own_registry, sample
 
 import fastcep as fc
-from fastcep.engine import several
+from fastcep.engine import query_set as several
 from fastcep.engine.returns import Returns
 
 ATTRIBUTES = {"k": "int64", "v": "int64", "s": "string"}

@@ -18,7 +18,8 @@ import pytest
 from waiting import LIMIT, LIMIT_TEXT, wait_for
 
 import fastcep as fc
-from fastcep.engine import pool, rounds
+from fastcep.engine import parallel_match as rounds
+from fastcep.engine import thread_pool as pool
 from fastcep.errors import MemoryLimitError, QueryError, SnapshotError, ValidationError
 
 ATTRIBUTES = {"k": "int64", "v": "int64", "s": "string", "x": "float64"}

@@ -19,7 +19,8 @@ from strategies import Case
 from whole_cases import is_planned, query_cases
 
 import fastcep as fc
-from fastcep.engine import parted, rounds
+from fastcep.engine import parallel_match as rounds
+from fastcep.engine import partitioned_matcher as parted
 from fastcep.errors import ValidationError
 
 #: A peak is one of all parts together only if they have it at the same event.

@@ -21,7 +21,9 @@ from strategies import Case
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine import several, stream, trial
+from fastcep.engine import query_set as several
+from fastcep.engine import store_trial as trial
+from fastcep.engine import stream
 
 JOIN = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"
 DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")

@@ -13,7 +13,7 @@ from waiting import LIMIT_TEXT
 import fastcep as fc
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.link import Linker
+from fastcep.engine.constant_binding import Linker
 from fastcep.errors import MemoryLimitError
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan import make_plan

@@ -13,10 +13,10 @@ from evaluations import EVENTS, Everything, evaluated, query, stream
 from shed_runs import engine, found
 
 import fastcep as fc
-from fastcep.engine.overload.protocols import Orders
 from fastcep.evaluate import references, rows
 from fastcep.evaluate.document import is_monotonic
 from fastcep.evaluate.outcome import Outcome
+from fastcep.overload.protocols import Orders
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
 SKIPPED = EVENTS // 50

@@ -18,11 +18,11 @@ from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import Observation, observe
-from fastcep.evaluate.hindsight import foresight_of
+from fastcep.evaluate.clairvoyant_input import foresight_of
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
+from fastcep.shedding.lineage import Observation, observe
 
 TABLE = fc.CostTable("mixed", event=2, relevant=3, visited=5, created=7, refused=11, match=13)
 P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2, 3, 5, 7, 11, 13), strict=True))

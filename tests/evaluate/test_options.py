@@ -9,8 +9,8 @@ import pytest
 from evaluations import EVENTS, Everything, Sums, evaluated, query, stream
 
 import fastcep as fc
-from fastcep.engine.overload.protocols import Shedder
 from fastcep.evaluate.targets import wanted
+from fastcep.overload.protocols import Shedder
 from fastcep.shedding import RandomEvents
 
 BOUND: dict[str, Any] = {"bounds": "50%"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fastcep import Engine, parse
 from fastcep.errors import DataError, SchemaError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.screen import Order, screen
+from fastcep.events.row_screening import Order, screen
 
 ROW = st.tuples(
     st.sampled_from(["A", "A", "B", "C", None]),

@@ -20,7 +20,11 @@ from timed_out import timed_out_rows
 
 import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
-from fastcep.engine import parted, rounds, several, stream, trial
+from fastcep.engine import parallel_match as rounds
+from fastcep.engine import partitioned_matcher as parted
+from fastcep.engine import query_set as several
+from fastcep.engine import store_trial as trial
+from fastcep.engine import stream
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.query import ast

@@ -19,7 +19,7 @@ from whole_cases import query_cases
 
 import fastcep as fc
 from fastcep._core.program.evaluate import evaluate
-from fastcep.engine import several
+from fastcep.engine import query_set as several
 from fastcep.errors import ParseError, ValidationError
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.bytecode import CODE, WIDTH, Program

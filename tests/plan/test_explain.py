@@ -20,7 +20,7 @@ import fastcep as fc
 from fastcep.plan import Plan, explain, make_plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.svg import svg
-from fastcep.plan.explain.words import notes, place, shown
+from fastcep.plan.explain.text_helpers import notes, place, shown
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -18,7 +18,7 @@ import fastcep as fc
 from fastcep.plan import explain, make_plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.svg import svg
-from fastcep.plan.explain.words import clip, columns, shown, wrap
+from fastcep.plan.explain.text_helpers import clip, columns, shown, wrap
 
 # --------------------------------------------------------------------- injection
 

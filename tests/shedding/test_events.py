@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shed_views import Q1, view
 
 from fastcep.shedding import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
-from fastcep.shedding.chances import LEAST_WEIGHT, events_of, keep_of, weights_of
+from fastcep.shedding.drop_probabilities import LEAST_WEIGHT, events_of, keep_of, weights_of
 
 SHEDDERS = (RandomEvents, SelectivityEvents, TypeWeightedEvents, PatternWeightedEvents)
 COUNTED = {"seen": [100, 300, 50, 0], "tried": [100, 900, 400, 0], "yielded": [100, 300, 20, 0]}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from shed_views import Q1, view
 
-from fastcep.engine.overload.protocols import Orders
+from fastcep.overload.protocols import Orders
 from fastcep.shedding import BernoulliMatches, RandomMatches, SelectivityMatches
-from fastcep.shedding.ways import Ways
+from fastcep.shedding.state_paths import Ways
 
 COUNTED = {
     "seen": [100, 300, 50, 0], "tried": [100, 900, 400, 0], "yielded": [100, 300, 20, 0], "born": [100, 300, 0],

@@ -11,7 +11,7 @@ from detection import assert_detects, one_engine
 
 import fastcep as fc
 from fastcep.plan import make_plan
-from fastcep.spark.relevant import condition
+from fastcep.spark.relevant_events import condition
 
 OWN = {"k": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = fc.Schema({"A": OWN, "B": OWN, "C": OWN}, time="at", type="kind", sequence="n")

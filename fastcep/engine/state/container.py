@@ -35,7 +35,7 @@ from typing import Any
 import pyarrow as pa
 from xxhash import xxh64, xxh64_hexdigest, xxh64_intdigest
 
-from fastcep.engine.state.parts import Column, read_table, write_table
+from fastcep.engine.state.ipc_table import Column, read_table, write_table
 from fastcep.errors import SnapshotError
 from fastcep.stored import COUNT, TEXT, Misfit, listed, record, whole
 

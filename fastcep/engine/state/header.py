@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep.engine.overload.costs import OPERATIONS
-from fastcep.engine.state.checked import MOST_EVENTS, NUMBERS
 from fastcep.engine.state.keygroups import GROUPS
+from fastcep.engine.state.validation import MOST_EVENTS, NUMBERS
 from fastcep.events.units import INT64_MAX, INT64_MIN
+from fastcep.overload.costs import OPERATIONS
 from fastcep.stored import (
     AMOUNT,
     COUNT,

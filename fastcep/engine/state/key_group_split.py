@@ -1,6 +1,6 @@
 """Cut the state of a keyed query along its key groups, and put parts together again.
 
-Everything that a start leads to has its start's key (:mod:`fastcep.plan.keyed`), so a part is a choice of starts and of
+Everything that a start leads to has its start's key (:mod:`fastcep.plan.partition_key`), so a part is a choice of starts and of
 buckets. Explicit windows belong to the stream: every part has them.
 
 Invariant (tested): parts of a state put together in any order are that state, but for the numbers of births, of which
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.state.keygroups import GROUPS, NO_KEY
-from fastcep.engine.state.words import START, STATE, State, Words
+from fastcep.engine.state.word_layout import START, STATE, State, Words
 from fastcep.plan.plan import KeyPlan
 
 __all__ = ["Groups", "choose", "groups_of", "join"]

@@ -18,18 +18,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.parted import Matching
+from fastcep.engine.partitioned_matcher import Matching
+from fastcep.engine.query_set import Queries
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running import Running
-from fastcep.engine.several import Queries
-from fastcep.engine.state.checked import Stand, check_columns, check_state
+from fastcep.engine.running_query import Running
 from fastcep.engine.state.container import pack
-from fastcep.engine.state.cut import choose, groups_of, join
-from fastcep.engine.state.events import check_bound, check_tables, columns_of, put_events, read_batches, text_columns
-from fastcep.engine.state.foreign import group_of_keys
+from fastcep.engine.state.foreign_events import group_of_keys
+from fastcep.engine.state.key_group_split import choose, groups_of, join
 from fastcep.engine.state.keygroups import GROUPS
-from fastcep.engine.state.texts import Codes, Texts
-from fastcep.engine.state.words import State, Words
+from fastcep.engine.state.stored_events import (
+    check_bound,
+    check_tables,
+    columns_of,
+    put_events,
+    read_batches,
+    text_columns,
+)
+from fastcep.engine.state.string_codes import Codes, Texts
+from fastcep.engine.state.validation import Stand, check_columns, check_state
+from fastcep.engine.state.word_layout import State, Words
 from fastcep.errors import MemoryLimitError, SnapshotError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan import Plan

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.checked import check_columns, check_within
-from fastcep.engine.state.texts import Codes
+from fastcep.engine.state.string_codes import Codes
+from fastcep.engine.state.validation import check_columns, check_within
 from fastcep.events import EventBatch, EventRing, Schema
 from fastcep.stored import Misfit
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.words import START, STATE, State, Words
+from fastcep.engine.state.word_layout import START, STATE, State, Words
 from fastcep.plan import Plan
 from fastcep.stored import COUNT, INT64, MOST, Check, Misfit, whole
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from fastcep.events import Schema
 from fastcep.events.convert import texts
-from fastcep.events.screen import Order, screen
-from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.events.row_screening import Order, screen
+from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout
 from fastcep.io.read.times import convert_times
 from fastcep.io.read.values import failures, not_text
@@ -97,7 +97,7 @@ _ISO = "an ISO 8601 time from 1677 to 2262, such as 2018-05-01 07:30:00"
 
 
 def screened(piece: Piece, layout: Layout, schema: Schema, order: Order | None) -> Piece:
-    """Part the rows that an engine would refuse; see `fastcep.events.screen.screen`."""
+    """Part the rows that an engine would refuse; see `fastcep.events.row_screening.screen`."""
     faults = {fault.row: fault for fault in screen(schema, piece.batch, layout.label, 0, order)}
 
     def describe(row: int, at: int, k: int) -> BadRow:

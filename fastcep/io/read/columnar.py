@@ -14,7 +14,7 @@ from fastcep.events import Schema
 from fastcep.events.convert import plain
 from fastcep.events.types import is_known
 from fastcep.io.formats import Format
-from fastcep.io.read.badrows import Piece
+from fastcep.io.read.bad_rows import Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.options import Options
 from fastcep.io.read.streams import ByteStream, regular

@@ -22,11 +22,11 @@ from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.convert import from_numpy
 from fastcep.io.formats import Format
-from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.io.read.bad_row_split import timed
+from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.lines import Lines, line_ends
 from fastcep.io.read.options import Options
-from fastcep.io.read.screening import timed
 from fastcep.io.read.streams import Block, ByteStream, blocks, nothing, work_through
 from fastcep.io.read.values import FALSE, TRUE, convert_texts, infinite
 

@@ -17,10 +17,10 @@ from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.io.formats import Format
-from fastcep.io.read.badrows import BadRow, Piece
+from fastcep.io.read.bad_row_split import timed
+from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.options import Options
-from fastcep.io.read.screening import timed
 from fastcep.io.read.streams import HEAD, Block, ByteStream, blocks, nothing, work_through
 
 __all__ = ["read_json_lines"]

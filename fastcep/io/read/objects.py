@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from fastcep.events import Schema
 from fastcep.events.batch import NO_TABLE, as_table, no_table
-from fastcep.io.read.badrows import Piece
+from fastcep.io.read.bad_rows import Piece
 from fastcep.io.read.columnar import pieces_of
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.options import Options

@@ -15,7 +15,7 @@ import pyarrow.ipc
 from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.convert import from_numpy
-from fastcep.events.screen import read_blind
+from fastcep.events.row_screening import read_blind
 from fastcep.events.types import is_text
 
 __all__ = ["SORT_BYTES", "sorted_batches"]

@@ -17,19 +17,19 @@ from fastcep.errors import DataError, ValidationError
 from fastcep.events import Schema
 from fastcep.events.convert import joined
 from fastcep.events.origin import TextFile
-from fastcep.events.screen import Order
+from fastcep.events.row_screening import Order
 from fastcep.events.types import is_known
 from fastcep.io.formats import Format, of_name, sniff
-from fastcep.io.read.badrows import BadRows, Piece
+from fastcep.io.read.bad_row_split import screened, sound, timed
+from fastcep.io.read.bad_rows import BadRows, Piece
 from fastcep.io.read.columnar import read_arrow, read_parquet
 from fastcep.io.read.csv import read_csv
 from fastcep.io.read.files import list_files
 from fastcep.io.read.json_lines import read_json_lines
 from fastcep.io.read.layout import Layout
-from fastcep.io.read.live import Live, LiveStream
+from fastcep.io.read.live_input import Live, LiveStream
 from fastcep.io.read.objects import label_of_object, read_object
 from fastcep.io.read.options import Options
-from fastcep.io.read.screening import screened, sound, timed
 from fastcep.io.read.sorting import sorted_batches
 from fastcep.io.read.streams import DAMAGE, STDIN, ByteStream, label_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fastcep.plan.explain.words import binding, edge_lines, notes, shown, state_lines, title
+from fastcep.plan.explain.text_helpers import binding, edge_lines, notes, shown, state_lines, title
 from fastcep.query.printer import name_text
 
 __all__ = ["dot", "mermaid"]

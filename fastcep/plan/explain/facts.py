@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastcep.plan.automaton import START
-from fastcep.plan.explain.kept import kept_facts
+from fastcep.plan.explain.factorised import kept_facts
 from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
 from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS

@@ -9,7 +9,7 @@ from fastcep.events import Schema
 from fastcep.plan.compile import make_plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.svg import svg
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 from fastcep.query import ast, to_text
 from fastcep.query.printer import name_text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastcep.plan.explain.words import binding, clip, columns, edge_lines, shown, state_lines, title, wrap
+from fastcep.plan.explain.text_helpers import binding, clip, columns, edge_lines, shown, state_lines, title, wrap
 
 __all__ = ["CHARACTER", "LINE", "TURN", "Box", "Layout", "Link", "lay_out"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.automaton import NO, START, YES, Automaton, automaton
+from fastcep.plan.expression_text import attribute_text
 from fastcep.plan.plan import AbsencePlan, EdgePlan, Plan
-from fastcep.plan.wording import attribute_text
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, groups_of, leaves_of
 from fastcep.query.printer import name_text

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastcep.plan.explain.layout import CHARACTER, LINE, TURN, Box, Layout, Link, lay_out
 from fastcep.plan.explain.text import text
-from fastcep.plan.explain.words import columns, notes, shown, wrap
+from fastcep.plan.explain.text_helpers import columns, notes, shown, wrap
 from fastcep.query.printer import name_text
 
 __all__ = ["svg"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep.plan.explain.words import (
+from fastcep.plan.explain.text_helpers import (
     binding,
     edge_lines,
     operator_notes,

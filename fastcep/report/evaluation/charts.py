@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
-from fastcep.plan.explain.words import clip, shown
+from fastcep.plan.explain.text_helpers import clip, shown
 from fastcep.report.evaluation.cells import Cell, Evaluation, Strategy
 from fastcep.report.evaluation.figure import picture
-from fastcep.report.evaluation.look import INK, Look, looks
-from fastcep.report.evaluation.words import STATISTICS, duration, target_text
+from fastcep.report.evaluation.number_text import STATISTICS, duration, target_text
+from fastcep.report.evaluation.strategy_style import INK, Look, looks
 
 __all__ = ["Chart", "charts", "swatch"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastcep.report.evaluation.cells import Cell, Evaluation
-from fastcep.report.evaluation.words import duration, percent, ratio, spread, times
+from fastcep.report.evaluation.number_text import duration, percent, ratio, spread, times
 
 __all__ = ["Column", "columns"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 from fastcep.report.evaluation.cells import Evaluation
-from fastcep.report.evaluation.words import STATISTICS, count, duration, percent, rate
+from fastcep.report.evaluation.number_text import STATISTICS, count, duration, percent, rate
 
 __all__ = ["setting_facts"]
 

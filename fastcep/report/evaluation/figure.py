@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
-from fastcep.report.evaluation.look import FAINT, GRID, INK
+from fastcep.report.evaluation.strategy_style import FAINT, GRID, INK
 from fastcep.report.plots import load
 
 __all__ = ["FONTS", "picture"]

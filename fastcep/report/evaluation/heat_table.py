@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 from fastcep.report.evaluation.cells import Cell, Evaluation
+from fastcep.report.evaluation.number_text import NONE, count, percent
 from fastcep.report.evaluation.tags import safe, tag
-from fastcep.report.evaluation.words import NONE, count, percent
 
 __all__ = ["heat_tables"]
 

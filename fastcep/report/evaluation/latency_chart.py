@@ -8,8 +8,8 @@ from typing import Any
 
 from fastcep.report.evaluation.cells import Cell, Evaluation
 from fastcep.report.evaluation.figure import picture
-from fastcep.report.evaluation.look import INK, looks
-from fastcep.report.evaluation.words import duration
+from fastcep.report.evaluation.number_text import duration
+from fastcep.report.evaluation.strategy_style import INK, looks
 
 __all__ = ["Course", "courses"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 from fastcep.report.evaluation.cells import Cell, Evaluation
 
 __all__ = [

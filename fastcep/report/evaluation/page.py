@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fastcep.report.evaluation import parts
+from fastcep.report.evaluation import page_sections as parts
 from fastcep.report.evaluation.cells import Evaluation
 from fastcep.report.evaluation.tags import safe, tag
 

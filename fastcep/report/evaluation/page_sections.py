@@ -8,12 +8,10 @@ from typing import Any
 from fastcep.report.evaluation.cells import Cell, Evaluation
 from fastcep.report.evaluation.charts import charts, swatch
 from fastcep.report.evaluation.columns import Column, columns
-from fastcep.report.evaluation.course import Course, courses
 from fastcep.report.evaluation.facts import setting_facts
-from fastcep.report.evaluation.heat import heat_tables
-from fastcep.report.evaluation.look import looks
-from fastcep.report.evaluation.tags import glued, safe, safe_lines, tag
-from fastcep.report.evaluation.words import (
+from fastcep.report.evaluation.heat_table import heat_tables
+from fastcep.report.evaluation.latency_chart import Course, courses
+from fastcep.report.evaluation.number_text import (
     NONE,
     STATISTICS,
     count,
@@ -26,6 +24,8 @@ from fastcep.report.evaluation.words import (
     spread,
     target_text,
 )
+from fastcep.report.evaluation.strategy_style import looks
+from fastcep.report.evaluation.tags import glued, safe, safe_lines, tag
 
 __all__ = ["failures", "head", "over_time", "pictures", "rows", "shed", "summary", "winners"]
 

@@ -8,10 +8,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 from fastcep.report.evaluation.cells import Cell, Evaluation
 from fastcep.report.evaluation.columns import columns
-from fastcep.report.evaluation.words import clock_text, count, listed, target_text
+from fastcep.report.evaluation.number_text import clock_text, count, listed, target_text
 
 __all__ = ["evaluation_table"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from fastcep.plan.explain.words import shown
+from fastcep.plan.explain.text_helpers import shown
 
 __all__ = ["glued", "safe", "safe_lines", "tag"]
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.observe import Observation
 from fastcep.errors import ValidationError
+from fastcep.overload.costs import CostTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
 from fastcep.query.patterns import leaves_of
 from fastcep.shedding.counts.piece import Ints, Piece, Spans
-from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.attribution import Account
+from fastcep.shedding.lineage import Observation
 
 __all__ = ["GONE", "MATCH", "START", "Lives"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.shedding.counts.lives import GONE, MATCH, START
+from fastcep.shedding.counts.lifetimes import GONE, MATCH, START
 from fastcep.shedding.counts.tables import about
 
 __all__ = ["matrix", "mean_times", "state_names"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.input.batch import Batch
-from fastcep.engine.link import Linker
+from fastcep.engine.constant_binding import Linker
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable

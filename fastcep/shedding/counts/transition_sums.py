@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.costs import CostTable
+from fastcep.overload.costs import CostTable
 from fastcep.plan import Plan
 from fastcep.plan.explain.facts import facts
-from fastcep.plan.explain.words import place
-from fastcep.shedding.counts.lives import GONE, MATCH, START, Lives
+from fastcep.plan.explain.text_helpers import place
+from fastcep.shedding.counts.lifetimes import GONE, MATCH, START, Lives
 from fastcep.shedding.counts.piece import Ints, Piece
 
 __all__ = ["GONE", "MATCH", "START", "Tally", "state_names_of"]

@@ -2,7 +2,7 @@
 
 pSPICE, section III-C: an observation <s, s', t> is that a partial match in state s met an event of its window, was in
 s' behind it, and that this took the time t. They are counted from the record of all partial matches
-(`fastcep.engine.overload.observe`), never made one by one: a partial match meets every event behind the one that made
+(`fastcep.shedding.lineage`), never made one by one: a partial match meets every event behind the one that made
 it until its window ends, so that it is known from two positions how often it stayed.
 """
 
@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.costs import cost_table as cost_table_of
-from fastcep.engine.overload.observe import observe
+from fastcep.overload.costs import CostTable
+from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.query import ast, to_text
-from fastcep.shedding.counts.lives import Lives
+from fastcep.shedding.counts.lifetimes import Lives
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, piece_of
 from fastcep.shedding.counts.refused import check_query
 from fastcep.shedding.counts.tables import described, same
-from fastcep.shedding.counts.tally import GONE, MATCH, START, Tally, state_names_of
+from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, Tally, state_names_of
+from fastcep.shedding.lineage import observe
 
 __all__ = ["added", "transition_counts"]
 

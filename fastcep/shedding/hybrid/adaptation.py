@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET
-from fastcep.engine.overload.controlled import check_flow_keys
+from fastcep.overload.query_shedding import check_flow_keys
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequence, whole
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.fit.account import derive, visits
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.observe import Observation
+from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 from fastcep.shedding.hybrid.columns import ORDINAL, POSITION
+from fastcep.shedding.lineage import Observation
 
 __all__ = ["Account", "Names", "last_in_slices"]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Classes, Floats
+from fastcep.overload.protocols import Classes, Floats
 from fastcep.shedding.hybrid.trees import whole
 
 __all__ = ["cells_in", "cells_of"]

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.cells import cells_in
 from fastcep.shedding.hybrid.clusters import Map, cluster
 from fastcep.shedding.hybrid.columns import (
@@ -27,8 +27,8 @@ from fastcep.shedding.hybrid.columns import (
     matrix,
     vectors,
 )
+from fastcep.shedding.hybrid.feature_selection import Response, explained, responses_of, tells
 from fastcep.shedding.hybrid.summary import Summary
-from fastcep.shedding.hybrid.telling import Response, explained, responses_of, tells
 from fastcep.shedding.hybrid.trees import MOST_LEAVES, fit_tree, pruned
 from fastcep.shedding.hybrid.values import Fitted, Members, Raw, valued
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Floats, Ints
 
 __all__ = ["Gap", "Map", "cluster", "gap_statistic", "load", "standardised"]
 

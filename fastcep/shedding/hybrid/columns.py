@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Floats, Ints
 
 __all__ = [
     "CONSUMPTION", "CONTRIBUTION", "ORDINAL", "POSITION", "Flags", "Parts", "column", "features_in", "identity",

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.fit.covering_knapsack import Knapsack, greedy
-from fastcep.engine.overload.costs import CostTable
+from fastcep.overload.costs import CostTable
+from fastcep.shedding.hybrid.drop_order import Chosen, Shape
 from fastcep.shedding.hybrid.flow import Flow
-from fastcep.shedding.hybrid.levels import Chosen, Shape
 
 __all__ = ["Covering"]
 

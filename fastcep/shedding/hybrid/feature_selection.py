@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.engine.overload.protocols import Floats, Ints
+from fastcep.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import load, standardised
 from fastcep.shedding.hybrid.columns import Parts
 

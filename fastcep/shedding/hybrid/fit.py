@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.observe import observe
 from fastcep.events.batch import as_table
+from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.pieces import check_fit, fit_pieces, observed_piece
+from fastcep.shedding.lineage import observe
 
 __all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
 

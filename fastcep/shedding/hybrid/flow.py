@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.fit.cascade import Cascade
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Classes, Tree
-from fastcep.shedding.hybrid.account import Account
+from fastcep.overload.costs import CostTable
+from fastcep.overload.protocols import Classes, Tree
+from fastcep.shedding.hybrid.attribution import Account
 
 __all__ = ["Flow", "Step", "Windows", "count_flow", "total"]
 

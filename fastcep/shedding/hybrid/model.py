@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep.engine.overload.costs import OPERATIONS, CostTable
-from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ModelError, ValidationError
+from fastcep.overload.costs import OPERATIONS, CostTable
+from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow
-from fastcep.shedding.hybrid.stored import classes_from_table, classes_to_table
+from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
 from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, listed, number, record, whole
 

@@ -19,25 +19,25 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.costs import cost_table as cost_table_of
-from fastcep.engine.overload.observe import observe
-from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ParseError, ValidationError
 from fastcep.events import EventBatch, StringTable
+from fastcep.overload.costs import CostTable
+from fastcep.overload.costs import cost_table as cost_table_of
+from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast, expression_text
 from fastcep.query.features import parse_feature
 from fastcep.query.source import Problem
 from fastcep.query.types import type_of
-from fastcep.shedding.hybrid.account import Account, Names
+from fastcep.shedding.hybrid.attribution import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, told_apart
 from fastcep.shedding.hybrid.clusters import Map
+from fastcep.shedding.hybrid.features import of_events, of_matches
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.summary import Summary, merged
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, merged_counts, value_counts, valued
-from fastcep.shedding.hybrid.wanted import of_events, of_matches
+from fastcep.shedding.lineage import observe
 from fastcep.shedding.options import as_choice, as_count
 
 __all__ = ["Kind", "Looked", "Observer", "check_cut", "check_fit", "fit_pieces", "observed_piece"]

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Classes, Orders, Tree, View
 from fastcep.errors import ModelError, ValidationError
+from fastcep.overload.protocols import Classes, Orders, Tree, View
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.hybrid.adapt import Adapted
-from fastcep.shedding.hybrid.covering import Covering
+from fastcep.shedding.hybrid.adaptation import Adapted
+from fastcep.shedding.hybrid.covering_knapsack import Covering
+from fastcep.shedding.hybrid.drop_order import Chosen, Levels, Shape
 from fastcep.shedding.hybrid.fit import fit_hybrid
-from fastcep.shedding.hybrid.levels import Chosen, Levels, Shape
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_chance, as_choice
@@ -89,7 +89,7 @@ class Hybrid(Baseline):
         Which share of all that is dropped is let through nevertheless, for that.
     cut
         Whether the work for single events is cut off at a bound on a percentile of the processing latency, and classes
-        are dropped only where that does not hold it: see `fastcep.engine.overload.cut`. (Not in the paper.)
+        are dropped only where that does not hold it: see `fastcep.overload.work_limit`. (Not in the paper.)
 
     Raises
     ------

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ModelError, ValidationError
+from fastcep.overload.protocols import Classes, Tree
 
 __all__ = ["classes_from_table", "classes_to_table"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.overload.protocols import Floats, Ints
+from fastcep.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.columns import (
     CONTRIBUTION,
     ORDINAL,

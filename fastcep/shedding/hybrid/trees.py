@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.clusters import load
-from fastcep.shedding.hybrid.telling import Response, tells
+from fastcep.shedding.hybrid.feature_selection import Response, tells
 
 __all__ = ["MOST_LEAVES", "as_table", "fit_tree", "pruned", "table_in", "whole"]
 

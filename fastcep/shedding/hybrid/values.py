@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
+from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, Parts, matrix, vectors
 from fastcep.shedding.hybrid.trees import table_in, whole
 

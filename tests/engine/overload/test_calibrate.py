@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastcep.engine.overload import calibrate as module
-from fastcep.engine.overload.calibrate import COUNTERS, WORKLOADS, Timed, calibrate, fit, measure, workload_stream
-from fastcep.engine.overload.costs import OPERATIONS
-from fastcep.engine.overload.relief import relief
 from fastcep.errors import ValidationError
+from fastcep.overload import calibrate as module
+from fastcep.overload.costs import OPERATIONS
+from fastcep.replay.calibration import COUNTERS, WORKLOADS, Timed, calibrate, fit, measure, workload_stream
+from fastcep.replay.shedding_costs import relief
 
 COSTS = {"event": 1.5, "relevant": 20.0, "visited": 4.0, "created": 12.0, "match": 7.25}
 

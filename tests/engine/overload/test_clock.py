@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastcep.engine.overload.clock import LATEST, VirtualClock, WallClock
-from fastcep.engine.overload.costs import CostTable
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.overload.clock import LATEST, VirtualClock, WallClock
+from fastcep.overload.costs import CostTable
 
 PAPER = CostTable.named("paper")
 

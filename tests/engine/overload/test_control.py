@@ -17,7 +17,7 @@ from shed_runs import BASELINES, OF_MATCHES, Q1, SAME, assert_within, engine, fo
 import fastcep as fc
 from fastcep import shedding
 from fastcep.datasets import ds1
-from fastcep.engine.overload.episodes import Episodes
+from fastcep.overload.episodes import Episodes
 from fastcep.shedding import Classes, FixedClasses, RandomEvents, RandomMatches
 
 
@@ -97,7 +97,7 @@ def test_decisions_are_an_eighth_of_a_window_apart(
     stream: pa.Table, events: int, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if apart == 4096:  # the most that may lie between two
-        monkeypatch.setattr("fastcep.engine.overload.pace.MOST_EVENTS", apart)
+        monkeypatch.setattr("fastcep.overload.decision_schedule.MOST_EVENTS", apart)
     live = engine(query(f"PATTERN {SAME} AND a.V + b.V = c.V WITHIN {events} EVENTS"), RandomMatches())
     for block in stream.to_batches(max_chunksize=333):
         live.process(block)

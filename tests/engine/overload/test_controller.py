@@ -6,8 +6,8 @@ from collections import deque
 
 import pytest
 
-from fastcep.engine.overload.controller import Controller
-from fastcep.engine.overload.protocols import Reading
+from fastcep.overload.controller import Controller
+from fastcep.overload.protocols import Reading
 
 LIMIT, LONGEST = 80.0, 100.0
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastcep.engine.overload.costs import OPERATIONS, CostTable, cost_table
 from fastcep.errors import ValidationError
+from fastcep.overload.costs import OPERATIONS, CostTable, cost_table
 
 ORDER = ("event", "relevant", "visited", "created", "refused", "match", "purged", "decision")
 

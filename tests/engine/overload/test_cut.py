@@ -18,7 +18,7 @@ from strategies import Case
 from whole_cases import is_planned, query_cases
 
 import fastcep as fc
-from fastcep.engine.overload.cut import expected
+from fastcep.overload.work_limit import expected
 from fastcep.plan import INDEXES
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding import SmoothedLatency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastcep.engine.overload.episodes import Episodes
+from fastcep.overload.episodes import Episodes
 
 
 def told(orders: list[tuple[float, float]], by_window: float, matches: int = 1000) -> float:

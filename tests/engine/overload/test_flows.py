@@ -21,12 +21,12 @@ from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import observe
 from fastcep.plan import INDEXES
 from fastcep.shedding import Orders
-from fastcep.shedding.hybrid.account import Account
-from fastcep.shedding.hybrid.adapt import _keys_of
+from fastcep.shedding.hybrid.adaptation import _keys_of
+from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow
+from fastcep.shedding.lineage import observe
 
 
 def counted(flow: Flow) -> tuple[list[int], list[float]]:

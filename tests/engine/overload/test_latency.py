@@ -14,9 +14,9 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastcep.engine.overload.histogram import LONGEST, Histogram
-from fastcep.engine.overload.latency import LatencyMonitor
 from fastcep.errors import SnapshotError, ValidationError
+from fastcep.overload.histogram import LONGEST, Histogram
+from fastcep.overload.latency import LatencyMonitor
 
 
 def drawn(count: int, seed: int = 1) -> Any:
@@ -215,6 +215,6 @@ def test_wrong_calls_are_refused() -> None:
 
 
 def test_the_histogram_library_is_imported_when_it_is_used() -> None:
-    code = "import sys, fastcep, fastcep.engine.overload.latency; print('hdrh' in sys.modules)"
+    code = "import sys, fastcep, fastcep.overload.latency; print('hdrh' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

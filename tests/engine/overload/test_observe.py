@@ -17,10 +17,10 @@ from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import Observation, observe
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
+from fastcep.shedding.lineage import Observation, observe
 
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
 

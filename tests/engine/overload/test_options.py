@@ -11,8 +11,8 @@ import pytest
 import shed_runs
 
 import fastcep as fc
-from fastcep.engine.overload.costs import CostTable
 from fastcep.errors import ModelError, SnapshotError, ValidationError
+from fastcep.overload.costs import CostTable
 from fastcep.shedding import (
     Classes,
     FixedClasses,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from fastcep.engine.overload import pace as module
-from fastcep.engine.overload.pace import MOST_EVENTS, Pace
+from fastcep.overload import pace as module
+from fastcep.overload.decision_schedule import MOST_EVENTS, Pace
 
 
 def begun(

@@ -14,8 +14,8 @@ from waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.queue import InputQueue
 from fastcep.errors import DataError, QueueFullError, ValidationError
+from fastcep.replay.input_queue import InputQueue
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastcep import Rate
-from fastcep.engine.overload.rate import Arrived
 from fastcep.errors import ValidationError
+from fastcep.replay.rate import Arrived
 
 RATES = st.one_of(st.integers(1, 10**9).map(float), st.floats(0.01, 1e9))
 

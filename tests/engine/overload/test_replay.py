@@ -13,14 +13,14 @@ import pytest
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.ahead import Ahead
-from fastcep.engine.overload.control import Control
-from fastcep.engine.overload.costs import CostTable
-from fastcep.engine.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
-from fastcep.engine.overload.replay import Replay, _ReplayQueue
-from fastcep.engine.overload.sources import ds1_blocks
-from fastcep.engine.overload.tally import Tally
 from fastcep.errors import DataError, ValidationError
+from fastcep.overload.control import Control
+from fastcep.overload.costs import CostTable
+from fastcep.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
+from fastcep.replay.generated_sources import ds1_blocks
+from fastcep.replay.prefetch import Ahead
+from fastcep.replay.replay import Replay, _ReplayQueue
+from fastcep.replay.replay_stats import Tally
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")

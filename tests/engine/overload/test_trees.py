@@ -13,9 +13,9 @@ from ordered import SCHEMA, Quiet, controlled, made, stream
 from shed_runs import found
 
 import fastcep as fc
-from fastcep.engine.overload.observe import Observation, observe
-from fastcep.engine.overload.protocols import Tree
+from fastcep.overload.protocols import Tree
 from fastcep.shedding import Classes, Orders
+from fastcep.shedding.lineage import Observation, observe
 
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.V <= c.V WITHIN 300ns"
 

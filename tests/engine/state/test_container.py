@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fastcep.engine.state import container
 from fastcep.engine.state.container import FORMAT, MAGIC, pack, unpack
-from fastcep.engine.state.parts import write_table
+from fastcep.engine.state.ipc_table import write_table
 from fastcep.errors import SnapshotError
 from fastcep.events.convert import from_texts
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fastcep.report.evaluation.cells import Strategy
-from fastcep.report.evaluation.look import looks
-from fastcep.report.evaluation.words import count, duration, listed, percent, rate, times
+from fastcep.report.evaluation.number_text import count, duration, listed, percent, rate, times
+from fastcep.report.evaluation.strategy_style import looks
 
 
 @pytest.mark.parametrize(

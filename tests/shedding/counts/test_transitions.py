@@ -21,11 +21,11 @@ from strategies import Case, cases, time_windows
 from whole_cases import query_cases
 
 import fastcep as fc
-from fastcep.engine.overload.observe import observe
 from fastcep.errors import ValidationError
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.shedding.counts import added_transitions, matrix, mean_times, state_names, transition_counts
+from fastcep.shedding.lineage import observe
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
 ENDS = ("start", "gone", "match")

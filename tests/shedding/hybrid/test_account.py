@@ -19,11 +19,11 @@ from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import observe
 from fastcep.plan import INDEXES
 from fastcep.query import ast
-from fastcep.shedding.hybrid.account import Account, last_in_slices
+from fastcep.shedding.hybrid.attribution import Account, last_in_slices
 from fastcep.shedding.hybrid.fit import observed_piece
+from fastcep.shedding.lineage import observe
 
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
 FEATURES = {"a": ["a.V"], "b": ["a.V + b.V", "b.ID"]}

@@ -16,9 +16,9 @@ from shed_runs import Q1, query
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.shedding import Orders
-from fastcep.shedding.hybrid.adapt import Adapted
+from fastcep.shedding.hybrid.adaptation import Adapted
+from fastcep.shedding.hybrid.drop_order import Levels, Shape
 from fastcep.shedding.hybrid.flow import Flow
-from fastcep.shedding.hybrid.levels import Levels, Shape
 
 WINDOW, STEP = 800, 200  # events of a window, and of a slice
 

@@ -14,8 +14,8 @@ import pytest
 from fit_members import sums, table
 
 import fastcep
-from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid.classes import Fitted, choose_features, fit_classes
 
 
@@ -254,7 +254,7 @@ def test_other_columns_are_refused() -> None:
 
 def test_libraries_are_loaded_when_something_is_fitted() -> None:
     code = (
-        "import sys, fastcep.shedding.model, fastcep.shedding.hybrid.classes, fastcep.shedding.hybrid.stored\n"
+        "import sys, fastcep.shedding.model, fastcep.shedding.hybrid.classes, fastcep.shedding.hybrid.stored_classes\n"
         "print(*[name for name in ('sklearn', 'scipy', 'threadpoolctl') if name in sys.modules])"
     )
     root = Path(fastcep.__file__).parent.parent

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from fastcep.engine.overload.protocols import Floats, Ints
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import cluster, gap_statistic, load, standardised
 
 CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0], [5.0, 20.0]])

@@ -22,12 +22,12 @@ from whole_cases import is_planned, query_cases
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import Observation, observe
-from fastcep.engine.overload.protocols import Classes
 from fastcep.evaluate.features import Values, event_features, features
+from fastcep.overload.protocols import Classes
 from fastcep.plan import INDEXES
-from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow, total
+from fastcep.shedding.lineage import Observation, observe
 
 PAPER = fc.CostTable.named("paper")
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13, refused=2)

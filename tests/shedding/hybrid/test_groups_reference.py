@@ -9,10 +9,10 @@ from shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.observe import Observation, observe
 from fastcep.evaluate.features import Values, event_features, features
-from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import count_flow
+from fastcep.shedding.lineage import Observation, observe
 
 PAPER = fc.CostTable.named("paper")
 VALUES = {"V": Values(1, 10)}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastcep.shedding.hybrid.drop_order import Levels, Shape
 from fastcep.shedding.hybrid.flow import Flow, Step
-from fastcep.shedding.hybrid.levels import Levels, Shape
 
 SHAPE = Shape(members=2, event_classes=3, states=2, classes=3, slices=4)
 #: Of a come b of the same class; all are begun, or extended, by events of their own class.

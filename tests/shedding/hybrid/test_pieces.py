@@ -16,9 +16,9 @@ from shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.protocols import Classes, Tree
+from fastcep.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid import summary
-from fastcep.shedding.hybrid.account import Account
+from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Windows, count_flow, total
 from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel

@@ -19,8 +19,8 @@ from shed_runs import Q1, SCHEMA, assert_within, found, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine.overload.controller import Controller
-from fastcep.engine.overload.protocols import Reading
+from fastcep.overload.controller import Controller
+from fastcep.overload.protocols import Reading
 from fastcep.shedding import Hybrid, HybridInput, HybridState
 from fastcep.shedding.hybrid.model import HybridModel
 

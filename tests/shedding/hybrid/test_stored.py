@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastcep.engine.overload.protocols import Classes, Tree
 from fastcep.errors import ModelError
-from fastcep.shedding.hybrid.stored import classes_from_table, classes_to_table
+from fastcep.overload.protocols import Classes, Tree
+from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table
 
 TABLE = Classes(("a.V + b.V", "a.x"), (-2, 2**62), np.arange(6, dtype=np.uint8).reshape(2, 3), 5)
 TREE = Tree(

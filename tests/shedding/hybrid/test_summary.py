@@ -12,7 +12,7 @@ from fit_members import sums, table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastcep.engine.overload.protocols import Classes
+from fastcep.overload.protocols import Classes
 from fastcep.shedding.hybrid import summary
 from fastcep.shedding.hybrid.summary import Summary, merged
 from fastcep.shedding.hybrid.values import Counts, Members, merged_counts, value_counts, valued

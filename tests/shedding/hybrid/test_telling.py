@@ -7,7 +7,7 @@ import pytest
 from fit_members import sums
 
 from fastcep.shedding.hybrid.clusters import load
-from fastcep.shedding.hybrid.telling import _variance, responses_of, tells
+from fastcep.shedding.hybrid.feature_selection import _variance, responses_of, tells
 
 ONE = np.ones((1, 1), np.float32)
 

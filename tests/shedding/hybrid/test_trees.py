@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastcep.engine.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.errors import ValidationError
+from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.trees import as_table, fit_tree, pruned
 
 INT32 = np.int32
