@@ -42,9 +42,9 @@ class Alike(fc.shedding.Detector):
     name = "always"
 
     def __init__(self, sheds: bool) -> None:
-        self._reading = fc.shedding.Reading(0.0, amount=0.5 if sheds else 0.0)
+        self._reading = fc.shedding.DetectorReading(0.0, amount=0.5 if sheds else 0.0)
 
-    def read(self, load: fc.shedding.Load) -> fc.shedding.Reading:
+    def read(self, load: fc.shedding.Load) -> fc.shedding.DetectorReading:
         return self._reading
 
     def spec(self) -> dict[str, Any]:

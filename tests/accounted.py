@@ -11,7 +11,7 @@ import fastcep as fc
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
-from fastcep.shedding.lineage import Observation
+from fastcep.shedding.lineage import Lineage
 
 
 def is_told(query: ast.Query) -> bool:
@@ -53,7 +53,7 @@ class Definition:
         Per record and slice.
     """
 
-    def __init__(self, record: Observation, times: Any, slices: int, table: fc.CostTable) -> None:
+    def __init__(self, record: Lineage, times: Any, slices: int, table: fc.CostTable) -> None:
         n, window = len(record.parents), record.plan.query.window
         self.chains = [_chain(record, number) for number in range(n)]
         starts = [int(record.events[chain[-1]]) for chain in self.chains]
@@ -78,7 +78,7 @@ class Definition:
                 self.consumption[ancestor] += self.own[r] + made
 
 
-def _chain(record: Observation, number: int) -> list[int]:
+def _chain(record: Lineage, number: int) -> list[int]:
     """A record and those that it came of, from itself back."""
     found = []
     while number >= 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fastcep.query import ast
 from fastcep.query.patterns import positive_leaves
-from fastcep.shedding import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.shedding import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 
 TABLE = np.array([0, 1, 2], np.uint8)
 
@@ -23,15 +23,15 @@ class Always(Detector):
     def __init__(self, amount: float = 0.5) -> None:
         self._amount = amount
 
-    def read(self, load: Load) -> Reading:
-        return Reading(0.0, amount=self._amount, why="always")
+    def read(self, load: Load) -> DetectorReading:
+        return DetectorReading(0.0, amount=self._amount, why="always")
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "amount": self._amount}
 
 
 class Chaos(Shedder):
-    """Orders chances drawn anew at every decision. ``calm`` orders none of them."""
+    """Returns chances drawn anew at every decision. ``calm`` orders none of them."""
 
     name, slices, drops_matches, in_windows = "chaos", 3, True, True
 
@@ -60,7 +60,7 @@ class Chaos(Shedder):
         choices = [0.0] if self._calm else [0.0, 0.0, 0.3, 0.7, 1.0]
         return np.array(self._random.choices(choices, k=int(np.prod(shape)))).reshape(shape)
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         orders = []
         for view in views:
             states, types = len(view.plan.states), len(view.plan.type_members)
@@ -68,7 +68,7 @@ class Chaos(Shedder):
             slices = (view.slices,) if self._random.random() < 0.5 else ()
             assert (view.flows()[1] > 0).all()
             windows = view.plan.windows is not None and view.plan.windows.isolated
-            orders.append(Orders(
+            orders.append(DropPlan(
                 events=self._draw(types) if self._random.random() < 0.5 else None,
                 binds=self._draw(len(view.plan.negated), view.event_classes) if self._random.random() < 0.5 else None,
                 windows=self._draw(types, 3) if windows else None,

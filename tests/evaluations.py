@@ -12,7 +12,7 @@ from shed_runs import SCHEMA, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate import Fits, Outcome, Reference, Report, Target, Trial
+from fastcep.evaluate import Outcome, Reference, Report, ShedderFit, Target, Trial
 from fastcep.shedding import Classes, FixedClasses, Shedder
 
 EVENTS = 20_000
@@ -30,7 +30,7 @@ def evaluated(shedders: Any, events: Any = None, queries: Any = None, **options:
     return fc.evaluate(own, stream() if events is None else events, shedders=shedders, **PAPER | options)
 
 
-class Sums(Fits):
+class Sums(ShedderFit):
     """Learns of Q1 which sums a.V + b.V ever were in a match, and how often; it refuses all others, and of these all
     but the most frequent.
     """

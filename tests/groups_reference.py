@@ -16,7 +16,7 @@ from fastcep.evaluate.clairvoyant_input import first_behind
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Step
-from fastcep.shedding.lineage import Observation
+from fastcep.shedding.lineage import Lineage
 
 __all__ = ["Groups", "drops"]
 
@@ -28,7 +28,7 @@ Bits = npt.NDArray[np.bool_]
 _MOST = 4096
 
 
-def drops(record: Observation, times: Ints, slices: int, table: CostTable) -> list[Step]:
+def drops(record: Lineage, times: Ints, slices: int, table: CostTable) -> list[Step]:
     """Find the steps.
 
     Parameters
@@ -48,7 +48,7 @@ def drops(record: Observation, times: Ints, slices: int, table: CostTable) -> li
 class Groups:
     """What there is of each class, and what is left of it."""
 
-    def __init__(self, record: Observation, times: Ints, slices: int, table: CostTable) -> None:
+    def __init__(self, record: Lineage, times: Ints, slices: int, table: CostTable) -> None:
         self.table, self.slices = table, slices
         self.parents, self.events, self.states = record.parents, record.events, record.states
         self.matched = np.zeros(len(self.parents), bool)
@@ -78,7 +78,7 @@ class Groups:
             starts[level] = starts[self.parents[level]]
         return starts
 
-    def _place(self, record: Observation, limits: list[Ints]) -> None:
+    def _place(self, record: Lineage, limits: list[Ints]) -> None:
         """Where each row of an index begins to be met, and where its slices end, as places in the sorted probes."""
         self.order = np.lexsort((record.probed, record.probes))
         names, probed = record.probes[self.order], record.probed[self.order]

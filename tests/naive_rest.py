@@ -14,7 +14,7 @@ from naive_chosen import numbered
 
 from fastcep.query import ast
 
-Fits = Callable[[int], bool]  # whether the event may be bound to the variable of this number
+ShedderFit = Callable[[int], bool]  # whether the event may be bound to the variable of this number
 Adjacent = Callable[[int], bool]  # whether nothing lies between this position and the event
 
 
@@ -163,7 +163,7 @@ def open_leaves(rest: Rest) -> set[int]:
     return set().union(*map(open_leaves, rest.parts))
 
 
-def ways(rest: Rest, position: int, fits: Fits, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
+def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
     """Every way to bind the event at a position; ``turn`` is the round, in a group."""
     match rest:
         case One():
@@ -190,7 +190,7 @@ def ways(rest: Rest, position: int, fits: Fits, adjacent: Adjacent, turn: int = 
             yield from ways_in_rounds(rest, position, fits, adjacent)
 
 
-def ways_in_order(rest: InOrder, position: int, fits: Fits, adjacent: Adjacent, turn: int) -> Iterator[Way]:
+def ways_in_order(rest: InOrder, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int) -> Iterator[Way]:
     """In the first part, or in a later one if all before it may end; what is passed over is gone."""
     for k, part in enumerate(rest.parts):
         if not rest.adjacent[k] or rest.latest is None or adjacent(rest.latest):
@@ -201,7 +201,7 @@ def ways_in_order(rest: InOrder, position: int, fits: Fits, adjacent: Adjacent, 
             return
 
 
-def ways_in_rounds(rest: Rounds, position: int, fits: Fits, adjacent: Adjacent) -> Iterator[Way]:
+def ways_in_rounds(rest: Rounds, position: int, fits: ShedderFit, adjacent: Adjacent) -> Iterator[Way]:
     """In the round that is begun, or in a new one if that may end."""
     if rest.begun is not None:
         for way in ways(rest.begun, position, fits, adjacent, rest.turn):

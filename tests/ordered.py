@@ -11,9 +11,9 @@ from moving import quiet
 
 import fastcep as fc
 from fastcep.overload.protocols import Tree
-from fastcep.overload.query_shedding import Controlled
+from fastcep.overload.query_shedding import QueryShedding
 from fastcep.query import ast
-from fastcep.shedding import Classes, Detector, Orders, Shedder, View
+from fastcep.shedding import Classes, Detector, DropPlan, QueryView, Shedder
 
 WORD = (1 << 64) - 1
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64", "x": "float64"} for name in "ABCD"}, time="ts", type="type")
@@ -38,8 +38,8 @@ class Quiet(Shedder):
     def detector(self, of: str) -> Detector:
         return Always(0.0)
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        return [Orders() for _ in views]
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
+        return [DropPlan() for _ in views]
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "seed": self.seed}
@@ -50,7 +50,7 @@ def made(own: fc.Query, shedder: Shedder, **options: Any) -> fc.Engine:
     return quiet(fc.Engine, own, shedder=shedder, **given)
 
 
-def controlled(engine: fc.Engine) -> Controlled:
+def controlled(engine: fc.Engine) -> QueryShedding:
     (query,) = engine._queries.control.queries
     return query
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import fastcep as fc
 from fastcep._core.matcher.shedding_controls import Shedding
-from fastcep.overload.protocols import View
+from fastcep.overload.protocols import QueryView
 from fastcep.plan import Plan, make_plan
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
@@ -36,7 +36,7 @@ class Counters:
         return found
 
 
-def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> View:
+def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> QueryView:
     """A view of a query with these counters."""
     plan = make_plan(replace(fc.parse(text, SCHEMA, name="q"), weight=weight), store="rows")
-    return View(plan, cast(Shedding, Counters(plan, counted, classes)), slices)
+    return QueryView(plan, cast(Shedding, Counters(plan, counted, classes)), slices)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import fastcep as fc
-from fastcep.evaluate import Fits
+from fastcep.evaluate import ShedderFit
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 
@@ -36,7 +36,7 @@ _LEARNED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
 _USUAL = {"slices": 4, "clusters": 10}
 
 
-class Learned(Fits):
+class Learned(ShedderFit):
     """One of the strategies that learn; those of one evaluation share what they learn.
 
     Parameters

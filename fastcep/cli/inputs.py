@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastcep.events import Schema
     from fastcep.io import Live
 
-__all__ = ["Batches", "InputOptions", "Takes", "each", "feed"]
+__all__ = ["Batches", "InputOptions", "TakesBatches", "each", "feed"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class InputOptions:
         )
 
 
-class Takes(Protocol):
+class TakesBatches(Protocol):
     """Takes batches of events as an `Engine` does."""
 
     def process(self, data: pa.RecordBatch, *, origin: str, rows: npt.NDArray[np.int64]) -> Matches: ...  # noqa: D102
@@ -87,7 +87,7 @@ def feed(engine: Engine, source: Source) -> Iterator[Matches]:
         raise
 
 
-def each(engine: Takes, source: Batches) -> Iterator[Matches]:
+def each(engine: TakesBatches, source: Batches) -> Iterator[Matches]:
     """Hand batch after batch to an engine and yield what it gives; of one that it refuses the rows before the fault."""
     for batch in source:
         try:
@@ -103,7 +103,7 @@ def _found(error: FastcepError) -> Iterator[Matches]:
         yield error.matches
 
 
-def _before_the_fault(engine: Takes, batch: pa.RecordBatch, source: Batches) -> Iterator[Matches]:
+def _before_the_fault(engine: TakesBatches, batch: pa.RecordBatch, source: Batches) -> Iterator[Matches]:
     """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
     size, rows = batch.num_rows, source.rows
     while size > 1:

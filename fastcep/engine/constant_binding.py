@@ -12,10 +12,10 @@ from fastcep.query.registry import native_of
 if TYPE_CHECKING:
     from fastcep.query.native import Native
 
-__all__ = ["Linker"]
+__all__ = ["ConstantBinder"]
 
 
-class Linker:
+class ConstantBinder:
     """Gives the int64 of a constant that is no number: a string's code, the address of a user's function.
 
     A function is looked up once, so that a query keeps the code it began with, also when its name is registered

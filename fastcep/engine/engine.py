@@ -18,7 +18,7 @@ from fastcep.engine.metrics import collect
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.state_transfer import Moving
+from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.thread_pool import make_pool
 from fastcep.engine.timeouts import take_timed_out
 from fastcep.engine.times import duration_text, nanoseconds
@@ -33,7 +33,7 @@ from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine(Moving):
+class Engine(StateTransfer):
     """Find the matches of one or more queries in a stream.
 
     Parameters

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from fastcep.engine.faults import Faults
 from fastcep.engine.partitioned_matcher import parts_of_query
-from fastcep.engine.query_set import Queries
-from fastcep.engine.running_query import Running
+from fastcep.engine.query_set import QuerySet
+from fastcep.engine.running_query import RunningQuery
 from fastcep.errors import MemoryLimitError, ValidationError
 from fastcep.events import EventRing, parse_size
 
@@ -59,7 +59,7 @@ class MemoryLimit:
         self._limit = limit
         self._empty = 0
 
-    def check_queries(self, running: Sequence[Running], shared: int) -> None:
+    def check_queries(self, running: Sequence[RunningQuery], shared: int) -> None:
         """Refuse queries that would have no room to work in beside ``shared`` bytes; ValidationError says how much."""
         empty = sum(item.empty for item in running)
         least = shared + 2 * empty
@@ -69,7 +69,7 @@ class MemoryLimit:
                 f"partial match; give at least {least:,}"
             )
 
-    def hold(self, running: Sequence[Running]) -> None:
+    def hold(self, running: Sequence[RunningQuery]) -> None:
         """Keep the room that these queries need when they hold nothing."""
         self._empty = sum(item.empty for item in running)
 
@@ -107,7 +107,7 @@ class MemoryLimit:
                 "Give smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
             )
 
-    def make_room(self, queries: Queries, count: int, other: int, position: int) -> None:
+    def make_room(self, queries: QuerySet, count: int, other: int, position: int) -> None:
         """Let the ring have room for ``count`` more events: the query that needs the oldest event gives way.
 
         ``other`` is as for `check_batch`, which has let the events pass; ``position`` is that of the first of them.
@@ -122,7 +122,7 @@ class MemoryLimit:
             item = next(item for item in queries if item.matcher.first_needed == oldest)
             self._give_way(item, position)
 
-    def divide(self, queries: Queries, shared: int, position: int) -> None:
+    def divide(self, queries: QuerySet, shared: int, position: int) -> None:
         """Give every query its share of what is left beside ``shared`` bytes; one that holds more gives way.
 
         ``position`` is that of the next event.
@@ -139,7 +139,7 @@ class MemoryLimit:
                     self.faults.gave_up(item.name, position, part.live, limited=True)
                     part.drop()
 
-    def share_out(self, queries: Queries, shared: int) -> int | None:
+    def share_out(self, queries: QuerySet, shared: int) -> int | None:
         """Give every query its share, also if it holds more now; returns it, None for no limit."""
         if self.bytes is None or not len(queries):
             return None
@@ -150,6 +150,6 @@ class MemoryLimit:
                 item.windows.set_limit(item.empty + share)
         return share
 
-    def _give_way(self, item: Running, position: int) -> None:
+    def _give_way(self, item: RunningQuery, position: int) -> None:
         self.faults.gave_up(item.name, position, item.matcher.live, limited=True)
         item.matcher.drop()

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from fastcep.engine.partitioned_matcher import parts_of_query
-from fastcep.engine.query_set import Queries
+from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running_query import Running
+from fastcep.engine.running_query import RunningQuery
 from fastcep.events import StringTable
 
 __all__ = ["collect", "shared_bytes"]
 
 
-def shared_bytes(queries: Queries, strings: StringTable, order: Reorderer | None) -> int:
+def shared_bytes(queries: QuerySet, strings: StringTable, order: Reorderer | None) -> int:
     """Bytes that an engine holds for all queries together."""
     return strings.nbytes + queries.nbytes + (0 if order is None else order.nbytes)
 
 
-def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> dict[str, Any]:
+def collect(queries: QuerySet, strings: StringTable, order: Reorderer | None) -> dict[str, Any]:
     """The part of ``Engine.metrics`` that its parts know."""
     running, ring = queries.running, queries.ring
     matchers = [item.matcher for item in running]
@@ -57,7 +57,7 @@ def collect(queries: Queries, strings: StringTable, order: Reorderer | None) -> 
     }
 
 
-def _of_query(item: Running) -> dict[str, Any]:
+def _of_query(item: RunningQuery) -> dict[str, Any]:
     return {
         "weight": item.query.weight,
         "store": item.plan.store,
@@ -73,7 +73,7 @@ def _of_query(item: Running) -> dict[str, Any]:
     }
 
 
-def _both(item: Running, counter: str) -> int:
+def _both(item: RunningQuery, counter: str) -> int:
     """A counter of a query's conditions and of its RETURN."""
     returned: int = 0 if item.returns is None else getattr(item.returns, counter)
     matched: int = getattr(item.matcher, counter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastcep._core.input.event_reader import Single
+from fastcep._core.input.event_reader import EventReader
 from fastcep.errors import DataError, OrderError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.origin import at_row
@@ -86,7 +86,7 @@ def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any,
     return columns
 
 
-def single_events(schema: Schema, strings: StringTable) -> dict[str, Single]:
+def single_events(schema: Schema, strings: StringTable) -> dict[str, EventReader]:
     """What takes single events the short way, by type; none if an attribute shares a column with time or type."""
     builtin = {schema.time, schema.type, schema.sequence}
     if any(column.source in builtin for column in schema.columns):
@@ -97,7 +97,7 @@ def single_events(schema: Schema, strings: StringTable) -> dict[str, Single]:
     if schema.sequence is not None:
         common |= {"seq": count + 1, schema.sequence: count + 1}
     return {
-        name: Single(
+        name: EventReader(
             number, common | {attribute: schema.column_of(name, attribute) for attribute in schema.attributes(name)},
             dtypes, NANOSECONDS[schema.time_unit], schema.sequence is not None, strings,
         )

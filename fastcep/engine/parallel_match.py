@@ -15,10 +15,10 @@ from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.faults import Faults
 from fastcep.engine.partitioned_matcher import parts_of_query, run
-from fastcep.engine.thread_pool import Pool
+from fastcep.engine.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
-    from fastcep.engine.running_query import Running
+    from fastcep.engine.running_query import RunningQuery
 
 __all__ = ["PARALLEL_FROM", "match_in_threads"]
 
@@ -38,16 +38,16 @@ class _Lost:
 
 
 def match_in_threads(
-    going: Sequence[Running], events: Batch, slices: Iterable[tuple[int, int, bool]], ring: object, pool: Pool,
-    faults: Faults, of: int,
+    going: Sequence[RunningQuery], events: Batch, slices: Iterable[tuple[int, int, bool]], ring: object,
+    pool: ThreadPool, faults: Faults, of: int,
 ) -> None:  # fmt: skip
     """Run queries over a batch; of one that fails, or a part without memory, the others do not know.
 
     They share the work if that is worth while for ``of`` events, of which these are a piece.
     """
     at_once = _expected(going, of) >= PARALLEL_FROM
-    lost: dict[Running, _Lost] = {}
-    failed: dict[Running, Exception] = {}
+    lost: dict[RunningQuery, _Lost] = {}
+    failed: dict[RunningQuery, Exception] = {}
     tasks = [(item, part) for item in going for part in parts_of_query(item.matcher)]
     for first, last, shared in slices:
         before = [part.lost for _, part in tasks]
@@ -76,7 +76,7 @@ def match_in_threads(
             faults.failed(item.name, failed[item])
 
 
-def _expected(going: Sequence[Running], events: int) -> float:
+def _expected(going: Sequence[RunningQuery], events: int) -> float:
     """How many of so many events will be relevant, added up over the queries, if it goes on as before."""
     if events * len(going) < PARALLEL_FROM:
         return 0

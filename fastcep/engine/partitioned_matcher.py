@@ -1,9 +1,9 @@
 """Queries matched by several threads: a keyed query in parts, each a matcher of its own with some of the keys.
 
 Every part sees the whole stream and binds only the events whose key is its own, so parts share nothing but the plan and
-the events, and what comes of a batch does not depend on which thread is when where. `Parted` is to the rest of the
-engine one matcher: it puts the matches of the parts in the order of one, adds up what they count, and its dumped state
-is that of one matcher. Queries that are not keyed are matched whole, each by one thread at a time.
+the events, and what comes of a batch does not depend on which thread is when where. `PartitionedMatcher` is to the rest
+of the engine one matcher: it puts the matches of the parts in the order of one, adds up what they count, and its dumped
+state is that of one matcher. Queries that are not keyed are matched whole, each by one thread at a time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fastcep._core.matches.output import Output
 from fastcep._core.state.key_partition import merge_column, merge_runs, parts_of
 from fastcep.engine.state.key_group_split import choose, groups_of, join
 from fastcep.engine.state.keygroups import GROUPS
-from fastcep.engine.state.word_layout import State, Words
-from fastcep.engine.thread_pool import Pool
+from fastcep.engine.state.word_layout import State, WordLayout
+from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 
-__all__ = ["Matching", "Parted", "check_parted", "make_matcher", "parts_of_query", "run"]
+__all__ = ["Matching", "PartitionedMatcher", "check_parted", "make_matcher", "parts_of_query", "run"]
 
 Ints = npt.NDArray[np.int64]
 Arrays = tuple[list[Ints], list[Ints | None], Ints, Ints, Ints, Ints | None]  #: of an `Output`
@@ -44,7 +44,7 @@ _SUMS = {
 }  # fmt: skip
 
 
-class Parted:
+class PartitionedMatcher:
     """The matchers of one keyed query, as one.
 
     Parameters
@@ -55,7 +55,7 @@ class Parted:
         Its threads are as many as there are parts.
     """
 
-    def __init__(self, plan: Plan, link: Any, pool: Pool) -> None:
+    def __init__(self, plan: Plan, link: Any, pool: ThreadPool) -> None:
         assert isinstance(plan.key, KeyPlan)
         self.plan = plan
         self.parts = tuple(Matcher(plan, link) for _ in range(pool.threads))
@@ -206,7 +206,7 @@ class Parted:
 
     def dump(self) -> State:
         """As `Matcher.dump`: the state that one matcher would have."""
-        words = Words(self.plan, self.parts[0])
+        words = WordLayout(self.plan, self.parts[0])
         state = self.parts[0].dump()
         for part in self.parts[1:]:
             state, self._births = join(words, state, part.dump())
@@ -224,7 +224,7 @@ class Parted:
 
     def load(self, state: State, numbers: Mapping[str, int]) -> None:
         """As `Matcher.load`."""
-        words = Words(self.plan, self.parts[0])
+        words = WordLayout(self.plan, self.parts[0])
         groups = groups_of(words, state, self._key, partial(self._parts_of, len(self.parts)))
         for number, part in list(enumerate(self.parts))[::-1]:
             wanted = np.zeros(GROUPS, np.bool_)
@@ -280,22 +280,22 @@ class Parted:
         return sum(getattr(part, name) for part in self.parts)
 
 
-Matching = Matcher | Parted
+Matching = Matcher | PartitionedMatcher
 
 
-def make_matcher(plan: Plan, link: Any, pool: Pool | None) -> Matching:
+def make_matcher(plan: Plan, link: Any, pool: ThreadPool | None) -> Matching:
     """The matcher of a query: in parts, if there are threads for them and it is keyed."""
     if pool is None or not isinstance(plan.key, KeyPlan):
         return Matcher(plan, link)
-    return Parted(plan, link, pool)
+    return PartitionedMatcher(plan, link, pool)
 
 
 def parts_of_query(matcher: Matching) -> tuple[Matcher, ...]:
     """The matchers behind one."""
-    return matcher.parts if isinstance(matcher, Parted) else (matcher,)
+    return matcher.parts if isinstance(matcher, PartitionedMatcher) else (matcher,)
 
 
-def check_parted(plans: Sequence[Plan], pool: Pool | None) -> None:
+def check_parted(plans: Sequence[Plan], pool: ThreadPool | None) -> None:
     """Refuse threads that no query could use; ValidationError says why."""
     if pool is None or len(plans) > 1 or not isinstance(plans[0].key, str):
         return
@@ -306,7 +306,7 @@ def check_parted(plans: Sequence[Plan], pool: Pool | None) -> None:
     )
 
 
-def run(pool: Pool, calls: Sequence[Callable[[], Any]], at_once: bool) -> list[Any]:
+def run(pool: ThreadPool, calls: Sequence[Callable[[], Any]], at_once: bool) -> list[Any]:
     """Make the calls, by all threads or by this one."""
     return pool.run(calls) if at_once else [call() for call in calls]
 

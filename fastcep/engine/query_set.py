@@ -12,18 +12,18 @@ from fastcep._core.input.batch import Batch
 from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matches.output import Output
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.parallel_match import match_in_threads
 from fastcep.engine.partitioned_matcher import Matching, make_matcher
 from fastcep.engine.returns import Returns
-from fastcep.engine.running_query import Running
+from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
-from fastcep.engine.store_trial import CUT_SHORT, TRIED, Trial
+from fastcep.engine.store_trial import CUT_SHORT, TRIED, StoreTrial
 from fastcep.engine.stores import check_index, check_store, plan_for
-from fastcep.engine.thread_pool import Pool
+from fastcep.engine.thread_pool import ThreadPool
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
@@ -34,13 +34,13 @@ from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
-__all__ = ["Queries"]
+__all__ = ["QuerySet"]
 
 #: Events that all queries go over before the next ones: the shared lists of relevant events stay this small.
 _SLICE = 1 << 15
 
 
-class Queries:
+class QuerySet:
     """The queries of an engine, in order, and what is kept for all of them together.
 
     Parameters
@@ -94,7 +94,7 @@ class Queries:
         store: str = "auto",
         index: str = "full",
         limited: bool = False,
-        pool: Pool | None = None,
+        pool: ThreadPool | None = None,
         control: Control | None = None,
     ) -> None:
         self.control = control
@@ -102,7 +102,7 @@ class Queries:
         self._untried = "threads" if pool is not None else "a memory limit" if limited else ""
         self._untried = "a latency bound" if control is not None else self._untried
         self.pool = pool
-        self.running: tuple[Running, ...] = ()
+        self.running: tuple[RunningQuery, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
         self.defers = False
@@ -119,10 +119,10 @@ class Queries:
     def __len__(self) -> int:
         return len(self.running)
 
-    def __iter__(self) -> Iterator[Running]:
+    def __iter__(self) -> Iterator[RunningQuery]:
         return iter(self.running)
 
-    def __getitem__(self, name: str) -> Running:
+    def __getitem__(self, name: str) -> RunningQuery:
         for item in self.running:
             if item.name == name:
                 return item
@@ -135,30 +135,30 @@ class Queries:
 
     # ------------------------------------------------------------- which there are
 
-    def prepare(self, query: ast.Query, position: int) -> Running:
+    def prepare(self, query: ast.Query, position: int) -> RunningQuery:
         """Make a query ready to run from ``position`` on; nothing is changed."""
-        link = Linker(self._strings)
+        link = ConstantBinder(self._strings)
         link.prepare(query)
         plan = self._plan(query, self._store)
         timed = TimedOut(plan) if self._timed_out else None
         fresh = partial(make_matcher, plan, link, self.pool)
         matcher = fresh()
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = Running(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
+        running = RunningQuery(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
         running.empty = running.nbytes
         if plan.other is not None:
             untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
             if untried:
                 running.plan = replace(plan, why=f"the usual one: with {untried} no other is tried")
             else:
-                running.trial = Trial(replace(plan.other, why="tried"), link, position)
+                running.trial = StoreTrial(replace(plan.other, why="tried"), link, position)
         return running
 
     def _plan(self, query: ast.Query, store: str) -> Plan:
         more = {} if self.control is None else self.control.plan_options(query)
         return plan_for(query, store, self._timed_out, self._index, **more)
 
-    def use(self, running: Sequence[Running], position: int) -> None:
+    def use(self, running: Sequence[RunningQuery], position: int) -> None:
         """Run these from now on, at ``position``; those that are there already go on as they are."""
         gone = [item for item in self.running if item not in running]
         self._keep_events([*self.running, *running], position)  # what goes, goes last
@@ -175,7 +175,7 @@ class Queries:
         self.defers = any(item.defers for item in running)
         self.trials = sum(item.trial is not None for item in running)
         if self.control is not None:
-            self.control.use(self.running)
+            self.control.use([(item.plan, item.matcher) for item in self.running])
         self._run_kernels(running)
 
     def settle(self, stores: Sequence[str], position: int) -> None:
@@ -197,7 +197,7 @@ class Queries:
         if self.trials:
             self.use(list(self.running), 0)  # where the ring, if it is needed, was long ago
 
-    def _choose(self, item: Running, plan: Plan) -> None:
+    def _choose(self, item: RunningQuery, plan: Plan) -> None:
         """End the trial of a query; the plan, and the matcher that it has next, are for the store that was chosen."""
         item.plan, item.trial, item.nothing = plan, None, no_matches(plan, item.returns)
         item.fresh = partial(make_matcher, plan, item.link, self.pool)
@@ -215,7 +215,7 @@ class Queries:
             matcher.ignore(None)
         self.owned = owned
         if new and self.control is not None:
-            self.control.use(self.running)
+            self.control.use([(item.plan, item.matcher) for item in self.running])
         if new:
             self._run_kernels(self.running)
 
@@ -239,11 +239,11 @@ class Queries:
         """Whether matches are no more than what the matchers put out."""
         return not self._numbered and all(item.returns is None for item in self.running)
 
-    def _run_kernels(self, running: Sequence[Running]) -> None:
+    def _run_kernels(self, running: Sequence[RunningQuery]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
         self.kernels.use([*(matcher for item in running for matcher in item.matchers), *returns, self._filters])
 
-    def _keep_events(self, running: Sequence[Running], position: int) -> None:
+    def _keep_events(self, running: Sequence[RunningQuery], position: int) -> None:
         """Let the ring keep, from now on, what these queries read."""
         kept = sorted({column for item in running for column in item.plan.ring_columns if column >= 0})
         if not (self._numbered or any(item.plan.ring_columns or item.query.returns for item in running)):
@@ -253,7 +253,7 @@ class Queries:
         else:
             self.ring.keep(kept)
 
-    def _share(self, running: Sequence[Running], gone: Sequence[Running]) -> None:
+    def _share(self, running: Sequence[RunningQuery], gone: Sequence[RunningQuery]) -> None:
         """Let several queries share their filters; one alone is faster with its own."""
         for item in [*gone, *(running if len(running) == 1 else ())]:
             if item.filters is not None:
@@ -340,7 +340,7 @@ class Queries:
                 matcher.ignore(foreign[item.plan.key])
         self.foreign_events += int(np.count_nonzero(np.any(list(foreign.values()), axis=0)))
 
-    def _bound(self, item: Running, events: Batch, faults: Faults) -> bool:
+    def _bound(self, item: RunningQuery, events: Batch, faults: Faults) -> bool:
         """Tell a query what opens and closes its explicit windows; returns whether it can go on."""
         if item.windows is not None:
             lost = item.matcher.lost
@@ -357,12 +357,12 @@ class Queries:
                 return False
         return True
 
-    def _run(self, item: Running, events: Batch, first: int, last: int, shared: bool, faults: Faults) -> bool:
+    def _run(self, item: RunningQuery, events: Batch, first: int, last: int, shared: bool, faults: Faults) -> bool:
         """Run one query; returns whether it took all the events."""
         matcher = item.matcher
         lost = matcher.lost
         try:
-            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `Parted` here
+            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `PartitionedMatcher` here
         except Exception as error:
             item.fail(error, events.last_time, faults)
             return False
@@ -376,7 +376,7 @@ class Queries:
             if item.defers and (complete or clock is not None):
                 self.decide_one(item, None if complete else clock, position, faults)
 
-    def decide_one(self, item: Running, clock: int | None, position: int, faults: Faults) -> None:
+    def decide_one(self, item: RunningQuery, clock: int | None, position: int, faults: Faults) -> None:
         """Decide what waits in one query, up to ``clock``; None ends the stream for it."""
         matcher, lost = item.matcher, item.matcher.lost
         done = matcher.finish(self.ring) if clock is None else matcher.advance(clock, position, self.ring)
@@ -388,7 +388,7 @@ class Queries:
         self._note_timed_out()
         return Matches([self.found_by(item, faults) for item in self.running], self.layout)
 
-    def found_by(self, item: Running, faults: Faults) -> QueryMatches | Output:
+    def found_by(self, item: RunningQuery, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
         assert item.nothing is not None
         if item.trial is not None and not item.trial.forget_output():

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.program.evaluate import Evaluator
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
 from fastcep.kernels import Task
@@ -64,7 +64,7 @@ class Returns:
         Gives the words of constants.
     """
 
-    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, link: Linker) -> None:
+    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, link: ConstantBinder) -> None:
         self.query = query
         self.ring = ring
         self.strings = strings

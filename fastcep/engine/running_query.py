@@ -7,22 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fastcep._core.input.filters import Filter
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import QueryMatches
 from fastcep.engine.partitioned_matcher import Matching
 from fastcep.engine.returns import Returns
-from fastcep.engine.store_trial import Trial
+from fastcep.engine.store_trial import StoreTrial
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.plan import Plan
 from fastcep.query import ast
 
-__all__ = ["Running"]
+__all__ = ["RunningQuery"]
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class RunningQuery:
     """A query, its plan, its state.
 
     Attributes
@@ -46,7 +46,7 @@ class Running:
     """
 
     plan: Plan
-    link: Linker
+    link: ConstantBinder
     matcher: Matching
     since: int
     empty: int
@@ -56,7 +56,7 @@ class Running:
     windows: WindowBounds | None = None
     timed: TimedOut | None = None
     filters: list[Filter] | None = None
-    trial: Trial | None = None
+    trial: StoreTrial | None = None
 
     @property
     def matchers(self) -> tuple[Matching, ...]:

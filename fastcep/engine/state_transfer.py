@@ -11,11 +11,11 @@ from typing import Any, NoReturn, Self
 from xxhash import xxh3_128_hexdigest
 
 from fastcep.engine.queries import Buildable, built_queries
-from fastcep.engine.running_query import Running
+from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
-from fastcep.engine.state.snapshot import Here, extracted, layout, merged, put, snapshot
+from fastcep.engine.state.snapshot import EngineParts, extracted, layout, merged, put, snapshot
 from fastcep.engine.stream import Stream
 from fastcep.engine.thread_pool import make_pool
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
@@ -25,7 +25,7 @@ from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.query import Document, ast, document_text, parse_document
 from fastcep.stored import Misfit
 
-__all__ = ["Moving"]
+__all__ = ["StateTransfer"]
 
 
 _ALL = frozenset(range(GROUPS))
@@ -34,13 +34,13 @@ _MEND = "Its checksums are right, so it was written like that; take the snapshot
 _ALIKE = ("attributes", "allowed_lateness", "timed_out", "index")
 
 
-class Moving(Stream):
+class StateTransfer(Stream):
     """A stream whose state can be stored, restored, and moved by key groups."""
 
     #: What the engine was made with, for one that is restored.
     _options: dict[str, Any]
     #: Queries, and the part of a header that tells of them: it is the same until they change.
-    _told: tuple[tuple[Running, ...], dict[str, Any]] | None = None
+    _told: tuple[tuple[RunningQuery, ...], dict[str, Any]] | None = None
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -242,11 +242,11 @@ class Moving(Stream):
 
     # ----------------------------------------------------------------------- checks
 
-    def _here(self) -> Here:
+    def _here(self) -> EngineParts:
         if not len(self._queries):
             raise ValidationError("the engine has no query, so there is no state to be stored; add one")
         stands = {"position": self._position, "time": self._time, "sequence": self._sequence}
-        return Here(self._schema, self._queries, self._strings, self._reorder, stands, self._about())
+        return EngineParts(self._schema, self._queries, self._strings, self._reorder, stands, self._about())
 
     def _about(self) -> dict[str, Any]:
         """What the engine is, for a header."""
@@ -274,14 +274,14 @@ class Moving(Stream):
             self._check_keyed(item)
         return chosen
 
-    def _prepared(self, query: ast.Query) -> Running:
+    def _prepared(self, query: ast.Query) -> RunningQuery:
         """Make a query ready to run beside the others."""
         new = self._queries.prepare(query, self._position)
         if self._queries.owned is not None:
             self._check_keyed(new)
         return new
 
-    def _check_keyed(self, item: Running) -> None:
+    def _check_keyed(self, item: RunningQuery) -> None:
         if not isinstance(item.plan.key, KeyPlan):
             raise ValidationError(
                 f"the state of query {item.name!r} cannot be cut into key groups: {item.plan.key}. Only a query whose "

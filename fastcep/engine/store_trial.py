@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.query import ast
 
-__all__ = ["CUT_SHORT", "TRIED", "Trial"]
+__all__ = ["CUT_SHORT", "TRIED", "StoreTrial"]
 
 #: Events between two looks at the counters.
 TRIED = 1 << 12
@@ -36,7 +36,7 @@ _EVENT = 26
 _COSTS = {"rows": (24, 6), "factorised": (20, 10)}
 
 
-class Trial:
+class StoreTrial:
     """The factorised store of a query, beside its rows.
 
     Parameters
@@ -49,7 +49,7 @@ class Trial:
         Of the first event that it sees.
     """
 
-    def __init__(self, plan: Plan, link: Linker, position: int) -> None:
+    def __init__(self, plan: Plan, link: ConstantBinder, position: int) -> None:
         self.plan = plan
         self.matcher = Matcher(plan, link)
         self._begin = position

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from fastcep._core.matcher.fast_path import Lane
+from fastcep._core.matcher.fast_path import FastPath
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes
 from fastcep.engine.order import single_events
 from fastcep.engine.partitioned_matcher import check_parted
-from fastcep.engine.query_set import Queries
+from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running_query import Running
+from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.signals import Signals
 from fastcep.engine.store_trial import TRIED
 from fastcep.engine.strings import UnusedStrings
-from fastcep.engine.thread_pool import Pool
+from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.layout import make_intake
@@ -36,10 +36,10 @@ __all__ = ["Stream"]
 _PIECE = 1 << 13
 
 
-class Stream(Lane):
+class Stream(FastPath):
     """The inner side of an engine.
 
-    What is usual goes the short way, which is compiled (``Lane``); the long way is here.
+    What is usual goes the short way, which is compiled (``FastPath``); the long way is here.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Stream(Lane):
         timed_out: bool,
         store: str,
         index: str,
-        pool: Pool | None = None,
+        pool: ThreadPool | None = None,
         control: Control | None = None,
     ) -> None:
         self._schema: Schema = queries[0].schema
@@ -82,7 +82,7 @@ class Stream(Lane):
         self._faults = memory.faults
         self._strings = StringTable()
         numbered = self._schema.sequence is not None or reorder is not None
-        self._queries = Queries(
+        self._queries = QuerySet(
             self._schema, self._strings, numbered=numbered, timed_out=timed_out, store=store, index=index,
             pool=pool, limited=memory.bytes is not None, control=control,
         )  # fmt: skip
@@ -120,14 +120,14 @@ class Stream(Lane):
                     self._shut()
                 self._leave()
 
-    def _run(self, running: Sequence[Running]) -> None:
+    def _run(self, running: Sequence[RunningQuery]) -> None:
         """Run these queries from now on."""
         self._memory.check_queries(running, self._shared())
         self._queries.use(running, self._position)
         self._memory.hold(running)
         self._choose_way()
 
-    def _stop(self, old: Running, rest: Sequence[Running], complete: bool) -> Matches:
+    def _stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
         """Run the rest, without one of the queries; give the matches that it has left."""
         self._memory.check_queries(rest, self._shared())
         if complete:
@@ -257,7 +257,7 @@ class Stream(Lane):
         self._queries.decide(self._time, self._position, self._faults, complete=False)
 
     def _judge(self, position: int, first_time: int, time: int, out: set[int], lost: set[Matcher]) -> None:
-        """See which of the stores that are tried is the cheaper one, see `Queries.judge`."""
+        """See which of the stores that are tried is the cheaper one, see `QuerySet.judge`."""
         if self._queries.judge(position, first_time, time, out, lost):
             self._choose_way()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastcep.engine.query_set import Queries
+from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
 from fastcep.events import EventBatch, Schema, StringTable
 
@@ -40,7 +40,7 @@ class UnusedStrings:
         """Whether there are enough strings to look through them."""
         return len(self._strings) > self._due
 
-    def forget(self, queries: Queries, order: Reorderer | None, batch: EventBatch | None = None) -> None:
+    def forget(self, queries: QuerySet, order: Reorderer | None, batch: EventBatch | None = None) -> None:
         """Free the codes that no query, no partial match, no event in the ring, held back or in ``batch`` holds."""
         marks = np.zeros(self._strings.limit, np.uint8)
         if batch is not None:

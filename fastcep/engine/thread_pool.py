@@ -11,12 +11,12 @@ from typing import TypeVar
 from fastcep._core.state.key_partition import MOST_PARTS
 from fastcep.errors import ValidationError
 
-__all__ = ["Pool", "make_pool"]
+__all__ = ["ThreadPool", "make_pool"]
 
 T = TypeVar("T")
 
 
-class Pool:
+class ThreadPool:
     """Runs several calls at once.
 
     Threads are made when they are first needed, and end with the pool, by `close` or garbage collection. After a fork
@@ -89,7 +89,7 @@ def _wait(helpers: Sequence[Future[None]]) -> None:
         raise interrupted
 
 
-def make_pool(threads: object) -> Pool | None:
+def make_pool(threads: object) -> ThreadPool | None:
     """The threads for an option ``threads``; None for one thread, the calling one.
 
     Raises
@@ -99,4 +99,4 @@ def make_pool(threads: object) -> Pool | None:
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_PARTS:
         raise ValidationError(f"threads={threads!r}: expected how many threads match, an int from 1 to {MOST_PARTS}")
-    return Pool(threads) if threads > 1 else None
+    return ThreadPool(threads) if threads > 1 else None

@@ -2,9 +2,9 @@
 
 from fastcep.evaluate.experiment import evaluate
 from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.protocols import Fits, Makes, Reference
+from fastcep.evaluate.protocols import Reference, ShedderFactory, ShedderFit
 from fastcep.evaluate.report import Report
 from fastcep.evaluate.targets import Target
 from fastcep.evaluate.trial import Trial, Truth
 
-__all__ = ["Fits", "Makes", "Outcome", "Reference", "Report", "Target", "Trial", "Truth", "evaluate"]
+__all__ = ["Outcome", "Reference", "Report", "ShedderFactory", "ShedderFit", "Target", "Trial", "Truth", "evaluate"]

@@ -1,20 +1,20 @@
-"""From the record of a query to `Foresight`: the lists sorted, and their places found."""
+"""From the record of a query to `Clairvoyant`: the lists sorted, and their places found."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.fit.clairvoyant import Foresight
+from fastcep._core.fit.clairvoyant import Clairvoyant
 from fastcep.overload.costs import CostTable
-from fastcep.shedding.lineage import Observation
+from fastcep.shedding.lineage import Lineage
 
 __all__ = ["first_behind", "foresight_of"]
 
 Ints = npt.NDArray[np.int64]
 
 
-def foresight_of(record: Observation, events: int, table: CostTable) -> Foresight:
+def foresight_of(record: Lineage, events: int, table: CostTable) -> Clairvoyant:
     """What could have been dropped of a query that was observed over so many events, by the prices of a cost table."""
     records = len(record.parents)
     order = np.lexsort((record.probed, record.probes))
@@ -25,7 +25,7 @@ def foresight_of(record: Observation, events: int, table: CostTable) -> Foresigh
     matched = np.zeros(records, np.uint8)
     matched[record.matches] = 1
     by_event = np.argsort(probed, kind="stable")
-    return Foresight(
+    return Clairvoyant(
         record.parents,
         record.events,
         matched,

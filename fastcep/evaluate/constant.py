@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, Tree, View
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder, Tree
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]
@@ -51,11 +51,11 @@ class ConstantDemand(Shedder):
         """Those of the inner one."""
         return self.inner.slices_of(query)
 
-    def learn(self, views: Sequence[View]) -> None:
+    def learn(self, views: Sequence[QueryView]) -> None:
         """Let the inner one learn."""
         self.inner.learn(views)
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """What the inner one decides on its demand."""
         before = self.demand if self._decided else 0.0
         self._decided = True
@@ -97,9 +97,9 @@ class SameDemand(Detector):
     def __init__(self, demand: float) -> None:
         self.demand = demand
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge nothing."""
-        return Reading(0.0, amount=self.demand, why=f"{self.demand:.1%} of the work are to be saved")
+        return DetectorReading(0.0, amount=self.demand, why=f"{self.demand:.1%} of the work are to be saved")
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""

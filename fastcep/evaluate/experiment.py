@@ -15,7 +15,7 @@ from fastcep.evaluate.document import document_of
 from fastcep.evaluate.judging import Cell, Comparison, cells_of, judge, targets_of, truth_of
 from fastcep.evaluate.options import setting_of
 from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.protocols import Fits, Makes, Reference
+from fastcep.evaluate.protocols import Reference, ShedderFactory, ShedderFit
 from fastcep.evaluate.report import Report
 from fastcep.evaluate.setting import Setting
 from fastcep.evaluate.shared_trial import shared
@@ -28,8 +28,8 @@ from fastcep.query import ast
 
 __all__ = ["evaluate"]
 
-Judged = str | Shedder | Makes | Fits | Reference
-Wanted = str | float | timedelta
+Judged = str | Shedder | ShedderFactory | ShedderFit | Reference
+TargetSpec = str | float | timedelta
 
 
 def evaluate(
@@ -37,8 +37,8 @@ def evaluate(
     events: Any,
     *,
     shedders: Judged | Sequence[Judged],
-    bounds: Wanted | Sequence[Wanted] | None = None,
-    rates: Wanted | Sequence[Wanted] | None = None,
+    bounds: TargetSpec | Sequence[TargetSpec] | None = None,
+    rates: TargetSpec | Sequence[TargetSpec] | None = None,
     demands: str | Sequence[str] | None = None,
     statistic: str = "mean",
     latency_bound: str | timedelta | float | None = None,

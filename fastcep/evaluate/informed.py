@@ -18,7 +18,7 @@ import pyarrow as pa
 from fastcep.errors import ValidationError
 from fastcep.evaluate.features import event_features, features
 from fastcep.evaluate.generators import Generator, generator_of
-from fastcep.evaluate.protocols import Knows
+from fastcep.evaluate.protocols import ReferenceFit
 from fastcep.evaluate.stream import Stream
 from fastcep.query import ast
 from fastcep.shedding.hybrid import Hybrid
@@ -64,7 +64,7 @@ def expected(query: ast.Query, generator: Generator, setting: Setting) -> Hybrid
     return HybridModel(query, own, of_events, flow, none, variables, setting.costs, {"generator": generator.name})
 
 
-class Informed(Knows):
+class Informed(ReferenceFit):
     """The strategy ``informed``: knows a generator."""
 
     name = "informed"

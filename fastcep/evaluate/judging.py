@@ -12,7 +12,7 @@ from fastcep.evaluate.outcome import Outcome, outcome_of
 from fastcep.evaluate.setting import Setting
 from fastcep.evaluate.strategies import Strategy
 from fastcep.evaluate.stream import Stream
-from fastcep.evaluate.targets import Target, Wanted
+from fastcep.evaluate.targets import Target, TargetSpec
 from fastcep.evaluate.trial import Trial, Truth
 from fastcep.query import ast
 from fastcep.replay.max_throughput import maximum_rate
@@ -97,7 +97,7 @@ def _truth(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Tr
 
 
 def targets_of(
-    wanted: Sequence[Wanted], truth: Truth, queries: Sequence[ast.Query], stream: Stream, setting: Setting
+    wanted: Sequence[TargetSpec], truth: Truth, queries: Sequence[ast.Query], stream: Stream, setting: Setting
 ) -> tuple[tuple[Target, ...], float | None]:
     """Give what is wanted in numbers, and the largest possible rate, if that is what is varied.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.fit.clairvoyant import Foresight
+from fastcep._core.fit.clairvoyant import Clairvoyant
 from fastcep.errors import ValidationError
 from fastcep.evaluate.clairvoyant_input import foresight_of
 from fastcep.evaluate.latencies import Floats, over_time, skipped, statistic_of, total
@@ -32,7 +32,7 @@ from fastcep.overload.clock import VirtualClock
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic, leaves_of
 from fastcep.replay.rate import Rate
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding.lineage import Lineage, observe
 
 if TYPE_CHECKING:
     from fastcep.evaluate.trial import Trial
@@ -66,11 +66,11 @@ class Hindsight:
     matched
         Per record whether it is a match.
     lost, totals, left
-        What `Foresight.order` tells.
+        What `Clairvoyant.order` tells.
     """
 
-    record: Observation
-    foresight: Foresight
+    record: Lineage
+    foresight: Clairvoyant
     matched: Bits
     lost: Ints
     totals: Ints

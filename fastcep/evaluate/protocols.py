@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from fastcep.evaluate.trial import Trial
     from fastcep.overload.costs import CostTable
 
-__all__ = ["Fits", "Knows", "Makes", "Reference"]
+__all__ = ["Reference", "ReferenceFit", "ShedderFactory", "ShedderFit"]
 
 
-class Makes(Protocol):
+class ShedderFactory(Protocol):
     """Makes a shedder for a seed; a class of shedders that needs no more than a seed is one.
 
     It may have a ``name``, a ``label`` for people, and ``reference=True``: then it knows what no strategy can, and does
@@ -34,8 +34,8 @@ class Makes(Protocol):
         ...
 
 
-class Fits(Protocol):
-    """Learns from history; it may have ``label`` and ``reference`` as `Makes` has.
+class ShedderFit(Protocol):
+    """Learns from history; it may have ``label`` and ``reference`` as `ShedderFactory` has.
 
     Attributes
     ----------
@@ -46,15 +46,17 @@ class Fits(Protocol):
     name: str
 
     @abstractmethod
-    def fit(self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: str) -> Makes:
+    def fit(
+        self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: str
+    ) -> ShedderFactory:
         """Learn from events, in order; what is returned sheds other ones of the same source, in such engines."""
         ...
 
 
-class Knows(Protocol):
+class ReferenceFit(Protocol):
     """Finds out, before anything runs, what no strategy can know.
 
-    It may have ``label`` and ``reference`` as `Makes` has.
+    It may have ``label`` and ``reference`` as `ShedderFactory` has.
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class Knows(Protocol):
     name: str
 
     @abstractmethod
-    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Makes:
+    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> ShedderFactory:
         """Look at the events and at how they are run; what is returned sheds them."""
         ...
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from fastcep.evaluate.informed import Informed
 from fastcep.evaluate.oracle import Oracle
-from fastcep.evaluate.protocols import Fits, Knows, Makes, Reference
+from fastcep.evaluate.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
 
 __all__ = ["REFERENCES"]
 
 #: By name, what makes one: it remembers what it has found out, and goes with the evaluation that it was made for.
-REFERENCES: dict[str, Callable[[], Reference | Makes | Fits | Knows]] = {"oracle": Oracle, "informed": Informed}
+REFERENCES: dict[str, Callable[[], Reference | ShedderFactory | ShedderFit | ReferenceFit]] = {
+    "oracle": Oracle, "informed": Informed,
+}  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.evaluate.protocols import Fits, Knows, Makes, Reference
+from fastcep.evaluate.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
 from fastcep.evaluate.references import REFERENCES
 from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastcep.evaluate.setting import Setting
     from fastcep.evaluate.stream import Stream
 
-__all__ = ["Named", "Own", "Strategy", "strategies_of"]
+__all__ = ["CopyFactory", "NamedFactory", "Strategy", "strategies_of"]
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Strategy:
     name: str
     label: str
     reference: bool = False
-    makes: Makes | None = None
-    fits: Fits | None = None
+    makes: ShedderFactory | None = None
+    fits: ShedderFit | None = None
     tells: Reference | None = None
-    knows: Knows | None = None
+    knows: ReferenceFit | None = None
 
     def fitted(self, queries: Sequence[ast.Query], history: pa.Table, setting: Setting) -> Strategy:
         """Let it learn, if it does."""
@@ -81,7 +81,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFactory:
     """Makes shedders by their spelling."""
 
     spelling: str
@@ -93,7 +93,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Own:
+class CopyFactory:
     """Gives copies of a shedder as it is; what it draws by is its own seed."""
 
     shedder: Shedder
@@ -173,10 +173,10 @@ def _spelled(spelling: str, model: str | None) -> Strategy:
         return _strategy(REFERENCES[spelling](), (), model)
     kind = SHEDDERS.get(spelling)
     if kind is not None and model is not None and _takes_model(spelling):
-        return Strategy(spelling, _label(kind), makes=Named(spelling, (("model", model),)))
+        return Strategy(spelling, _label(kind), makes=NamedFactory(spelling, (("model", model),)))
     if kind is not None and hasattr(kind, "fit"):
-        return Strategy(spelling, _label(kind), fits=cast(Fits, kind))
-    named = Named(spelling)
+        return Strategy(spelling, _label(kind), fits=cast(ShedderFit, kind))
+    named = NamedFactory(spelling)
     try:
         named(0)
     except ValidationError as error:
@@ -191,7 +191,7 @@ def _own(shedder: Shedder, seeds: Sequence[int]) -> Strategy:
             f"shedders: {shedder!r} draws by its own seed={shedder.seed}, and seeds are {list(seeds)}: give "
             f"seeds=[{shedder.seed}], or a function that makes it for a seed"
         )
-    return Strategy(shedder.name, _label(shedder), _is_reference(shedder), makes=Own(shedder))
+    return Strategy(shedder.name, _label(shedder), _is_reference(shedder), makes=CopyFactory(shedder))
 
 
 def _takes_model(item: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["LATE", "MODES", "Target", "Wanted", "parse_bound", "wanted"]
+__all__ = ["LATE", "MODES", "Target", "TargetSpec", "parse_bound", "wanted"]
 
 #: What is varied.
 MODES = ("bounds", "rates", "demands")
@@ -51,7 +51,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TargetSpec:
     """A target as it was written: a share of what is measured without shedding, or a value."""
 
     label: str
@@ -66,7 +66,7 @@ class Wanted:
         return self.share * whole
 
 
-def wanted(mode: str, given: Any) -> tuple[Wanted, ...]:
+def wanted(mode: str, given: Any) -> tuple[TargetSpec, ...]:
     """Read what was given as ``bounds``, ``rates`` or ``demands``: one, or a sequence.
 
     Raises
@@ -98,13 +98,13 @@ def parse_bound(option: str, value: Any) -> float:
     return number
 
 
-def _read(mode: str, item: Any) -> Wanted:
+def _read(mode: str, item: Any) -> TargetSpec:
     percent = _PERCENT.fullmatch(item) if isinstance(item, str) else None
     if percent is not None:
         share = float(percent[1]) / 100
         if share <= 0 or (mode == "demands" and share >= 1):
             raise ValidationError(f"{mode}={item!r}: {_EXPECTED[mode]}")
-        return Wanted(item.strip(), share=share)
+        return TargetSpec(item.strip(), share=share)
     if mode == "bounds" and isinstance(item, str | timedelta):
         try:
             value = float(parse_duration(item))
@@ -115,7 +115,7 @@ def _read(mode: str, item: Any) -> Wanted:
     if not 0 < value < float("inf") or mode == "demands":
         raise ValidationError(f"{mode}={item!r}: {_EXPECTED[mode]}")
     unit = " ns" if mode == "bounds" else " events/s"
-    return Wanted(str(item) if isinstance(item, str | timedelta) else f"{value:,.12g}{unit}", value=value)
+    return TargetSpec(str(item) if isinstance(item, str | timedelta) else f"{value:,.12g}{unit}", value=value)
 
 
 def _number(value: Any) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastcep._core.input.batch_reader import Intake
+from fastcep._core.input.batch_reader import BatchReader
 from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
 from fastcep.events.units import NANOSECONDS
@@ -86,9 +86,9 @@ class Layout:
         return None if letter is None else (place, ord(letter), ord(entries) if entries else 0, factor)
 
 
-def make_intake(schema: Schema, strings: StringTable) -> Intake:
+def make_intake(schema: Schema, strings: StringTable) -> BatchReader:
     """Make the compiled reader of a schema."""
     layout = Layout(schema)
     dtypes = "".join(column.dtype[0] for column in schema.columns).encode()
     codes = None if schema.codes is None else tuple(schema.codes[name] for name in schema.type_names)
-    return Intake(layout, strings, layout.sources, dtypes, schema.type_names, codes)
+    return BatchReader(layout, strings, layout.sources, dtypes, schema.type_names, codes)

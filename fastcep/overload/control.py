@@ -1,6 +1,6 @@
 """Overload control: measures what the engine does, and lets a shedder drop what is too much.
 
-Data flow: `Queries.match` runs the queries over one stretch of events after the other, as long as `Control.stretch`
+Data flow: `QuerySet.match` runs the queries over one stretch of events after the other, as long as `Control.stretch`
 says, and tells `Control.taken`. That gives each event its latency on the engine's clock. When enough events have come
 since the last decision, the detector judges what was measured since then, the controller makes a demand of that, the
 shedder orders, and the orders go to the matchers as tables.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +25,13 @@ from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.controller import ALL, Controller
 from fastcep.overload.costs import CostTable
-from fastcep.overload.decision_schedule import MOST_EVENTS, Pace
+from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import Detector, Load, Orders, Shedder, View
-from fastcep.overload.query_shedding import Controlled
+from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.validation import checked_classes, checked_json, checked_orders, checked_reading
-from fastcep.overload.work_limit import CutOff
+from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
@@ -95,7 +95,7 @@ class Control:
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
-        self.queries: list[Controlled] = []
+        self.queries: list[QueryShedding] = []
         self._prices = table.picoseconds()
         self._costs = np.zeros(MOST_EVENTS, np.int64)
         self._arrivals: Ints | None = None  #: of the batch, whose events from `_first` on are matched
@@ -103,10 +103,10 @@ class Control:
         self._decisions = 0
         self._past: deque[float] = deque(maxlen=_PAST)
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
-        self._pace = Pace(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
+        self._pace = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._began, self._counted = 0, (0, 0)
         self._fails = False
-        self._cut = CutOff(bound, detectors if shedder is not None and shedder.cuts else ())
+        self._cut = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
 
     # ----------------------------------------------------------------- queries
 
@@ -125,16 +125,17 @@ class Control:
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[tuple[Plan, Matcher]]) -> None:
+    def use(self, running: Sequence[tuple[Plan, object]]) -> None:
         """Control the queries of these plans and matchers from now on; those controlled already keep their state."""
         before = self._matches(), self._missed(), *self._dropped()
         known = {query.matcher: query for query in self.queries}
         moved = {id(query.plan): query for query in self.queries}
         self.queries = []
         for plan, matcher in running:
+            assert isinstance(matcher, Matcher), "an engine under overload control has one thread"
             query = known.get(matcher)
             if query is None:
-                query = Controlled(plan, matcher, self.shedder)
+                query = QueryShedding(plan, matcher, self.shedder)
                 if id(plan) in moved:  # its state has moved to another matcher
                     query.follow(moved[id(plan)])
             self.queries.append(query)
@@ -220,7 +221,7 @@ class Control:
             demand, looked_at, learned = self.demand, 0, 0
             if works := sheds or before > 0 or had:
                 views = [self._view(query) for query in self.queries]
-                orders: Sequence[Orders] = [Orders() for _ in views]
+                orders: Sequence[DropPlan] = [DropPlan() for _ in views]
                 if sheds:
                     learned = self._pace.learn(partial(self.shedder.learn, views))
                     orders = self._ordered(self.shedder, demand, 0.0 if at_once else self._thinned(), views)
@@ -236,7 +237,9 @@ class Control:
         self._decisions += 1
         self._plan_next(time)
 
-    def _ordered(self, shedder: Shedder, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def _ordered(
+        self, shedder: Shedder, demand: float, before: float, views: Sequence[QueryView]
+    ) -> Sequence[DropPlan]:
         """What the shedder orders, checked."""
         names = [query.plan.query.name for query in self.queries]
         orders = checked_orders(shedder, shedder.decide(demand, before, views), names)
@@ -244,9 +247,9 @@ class Control:
             query.check(own, shedder)
         return orders
 
-    def _view(self, query: Controlled) -> View:
+    def _view(self, query: QueryShedding) -> QueryView:
         by_window = query.events / self._pace.step
-        return View(
+        return QueryView(
             query.plan, query.shedding, query.slices, by_window, query.events, query.given, self._pace.spare(),
             self._cut.share,
         )

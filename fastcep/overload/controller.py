@@ -5,10 +5,10 @@ work that is saved, is 1 - exp(-u). So a step of u changes the work by the same 
 
 Without a queue the latency follows the demand, a window later at most: an integral term alone finds the pressure at
 which the latency is at its set point, and its average over time stays there. With a queue the length integrates what
-arrives beyond what is done. Then the integral term makes both equal (`Reading.utilisation` = 1), and a proportional one
-makes it shorter where it is too long. Where it is short it does nothing: less demand shows in the work
+arrives beyond what is done. Then the integral term makes both equal (`DetectorReading.utilisation` = 1), and a
+proportional one makes it shorter where it is too long. Where it is short it does nothing: less demand shows in the work
 when partial matches have been born again, a window later, and by then the queue would be long, and so on. A
-detector that knows how much to save (`Reading.amount`) is believed.
+detector that knows how much to save (`DetectorReading.amount`) is believed.
 
 The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks
 at latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from fastcep.overload.protocols import Reading
+from fastcep.overload.protocols import DetectorReading
 from fastcep.stored import NUMBER, SHARE, record
 
 __all__ = ["ALL", "Controller"]
@@ -60,7 +60,7 @@ class Controller:
         self.demand = 0.0
         self._integral = 0.0
 
-    def update(self, reading: Reading, saved: float = 0.0, by_window: float = _EIGHTHS) -> float:
+    def update(self, reading: DetectorReading, saved: float = 0.0, by_window: float = _EIGHTHS) -> float:
         """Take a reading; return the demand until the next one. A window has ``by_window`` decisions.
 
         ``saved`` is the share of the work that was saved meanwhile, if it was more than demanded. What the latency, or

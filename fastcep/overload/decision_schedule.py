@@ -8,7 +8,7 @@ from typing import Any
 
 from fastcep.stored import AMOUNT, COUNT, INT64, or_null, sequence, whole
 
-__all__ = ["MOST_EVENTS", "Pace"]
+__all__ = ["MOST_EVENTS", "DecisionSchedule"]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
 _BY_WINDOW = 8
@@ -37,7 +37,7 @@ _STATE = sequence(
 )
 
 
-class Pace:
+class DecisionSchedule:
     """When the next decision is due, by what was measured since the last one. Times are ns on the engine's clock.
 
     Parameters

@@ -26,7 +26,7 @@ from fastcep.query import ast
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Classes", "Detector", "Load", "Orders", "Reading", "Shedder", "Tree", "View"]
+__all__ = ["Classes", "Detector", "DetectorReading", "DropPlan", "Load", "QueryView", "Shedder", "Tree"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -151,7 +151,7 @@ class Tree:
         return found
 
 
-class View:
+class QueryView:
     """What a shedder sees of one query.
 
     Arrays by state are in the order of `Plan.states`, those by type in that of the schema.
@@ -204,7 +204,7 @@ class View:
         return self._shedding.count_rows(self.slices)
 
     def flows(self) -> Flows:
-        """What was counted since they were asked for last, as `Orders.counts` wanted it; see `Shedding.flows`."""
+        """What was counted since they were asked for last, as `DropPlan.counts` wanted it; see `Shedding.flows`."""
         return self._shedding.flows()
 
     @property
@@ -219,7 +219,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Orders:
+class DropPlan:
     """What is dropped of one query until the next decision; None: nothing. Chances are float64 from 0 to 1.
 
     Attributes
@@ -247,7 +247,7 @@ class Orders:
         The share of the work that is saved, as the shedder expects, if that is more than was demanded: as it loses
         nothing. The demand stands as long as it would be needed without.
     counts
-        The share of the events whose children are counted by what they come of, for `View.flows`.
+        The share of the events whose children are counted by what they come of, for `QueryView.flows`.
     """
 
     events: Floats | None = None
@@ -329,12 +329,12 @@ class Shedder(Protocol):
         """Into how many slices of time it cuts the windows of a query: `slices`."""
         return self.slices
 
-    def learn(self, views: Sequence[View]) -> None:
+    def learn(self, views: Sequence[QueryView]) -> None:
         """Take into account what was counted; called before `decide`, where there is time for it."""
         return
 
     @abstractmethod
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Say for each query what to drop, to save the share ``demand`` of the work.
 
         ``before`` is the largest demand of the last window, to which the partial matches that live have been thinned
@@ -415,7 +415,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Reading:
+class DetectorReading:
     """What a detector says.
 
     Attributes
@@ -454,7 +454,7 @@ class Detector(Protocol):
     allowed: float = 0.0
 
     @abstractmethod
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge what is measured."""
         ...
 

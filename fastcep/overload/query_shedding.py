@@ -11,7 +11,7 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
-from fastcep.overload.protocols import Classes, Orders, Shedder, Tree
+from fastcep.overload.protocols import Classes, DropPlan, Shedder, Tree
 from fastcep.overload.validation import Shape, check_orders, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
@@ -33,7 +33,7 @@ from fastcep.stored import (
     whole,
 )  # fmt: skip
 
-__all__ = ["Controlled", "check_flow_keys"]
+__all__ = ["QueryShedding", "check_flow_keys"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ _UNKNOWN = 1024.0
 _KEY = whole(0, (1 << 64) - 1)
 
 
-class Controlled:
+class QueryShedding:
     """A query, and what its matcher was told last.
 
     Parameters
@@ -73,7 +73,7 @@ class Controlled:
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
         self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
         self.shedding = Shedding(matcher)
-        self.orders = Orders()
+        self.orders = DropPlan()
         self.events = _UNKNOWN
         self.given = int(matcher.events)
         classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
@@ -105,7 +105,7 @@ class Controlled:
         ]
         return told if any(told) else []
 
-    def check(self, orders: Orders, shedder: Shedder) -> None:
+    def check(self, orders: DropPlan, shedder: Shedder) -> None:
         """Refuse orders that the matcher cannot carry out; what stands already has been checked."""
         if orders is self.orders:
             return
@@ -119,7 +119,7 @@ class Controlled:
         }
         check_orders(shedder, self.plan.query.name, orders, shapes)
 
-    def carry_out(self, orders: Orders, salt: int) -> int:
+    def carry_out(self, orders: DropPlan, salt: int) -> int:
         """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.
 
         ``salt`` is another number each time. What stands already costs nothing.
@@ -241,7 +241,7 @@ class Controlled:
         if "cut" in state:  # which older snapshots lack
             self.shedding.resume_cut(state["cut"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        orders = Orders(**{name: state[name] for name in _NUMBERS})
+        orders = DropPlan(**{name: state[name] for name in _NUMBERS})
         for name, table in tables.items():
             setattr(orders, name, table)
         self.carry_out(orders, 0)
@@ -253,7 +253,7 @@ class Controlled:
             )  # fmt: skip
         self.events, self.given = state["window"], state["given"]
 
-    def follow(self, other: Controlled) -> None:
+    def follow(self, other: QueryShedding) -> None:
         """Go on as the same query with another matcher."""
         self.restore(other.state())
         self.given += int(self.matcher.events) - int(other.matcher.events)

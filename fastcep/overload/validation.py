@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fastcep.errors import ValidationError
-from fastcep.overload.protocols import Classes, Detector, Orders, Reading, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
@@ -169,10 +169,10 @@ def checked_json(who: Shedder | Detector, method: str) -> Any:
 # ------------------------------------------------------------ at each decision
 
 
-def checked_reading(detector: Detector, reading: object) -> Reading:
+def checked_reading(detector: Detector, reading: object) -> DetectorReading:
     """What a detector read."""
-    if not isinstance(reading, Reading):
-        _refuse(detector, "read()", _shown(reading), "a Reading")
+    if not isinstance(reading, DetectorReading):
+        _refuse(detector, "read()", _shown(reading), "a DetectorReading")
     if not _real(reading.excess):
         _refuse(detector, "read().excess", _shown(reading.excess), "a number")
     for name in ("utilisation", "amount"):
@@ -184,21 +184,21 @@ def checked_reading(detector: Detector, reading: object) -> Reading:
     return reading
 
 
-def checked_orders(shedder: Shedder, orders: object, queries: Sequence[str]) -> Sequence[Orders]:
+def checked_orders(shedder: Shedder, orders: object, queries: Sequence[str]) -> Sequence[DropPlan]:
     """The orders of a decision, one for each of the queries."""
     if not isinstance(orders, list | tuple) or len(orders) != len(queries):
         found = f"{len(orders)} orders" if isinstance(orders, list | tuple) else _shown(orders)
-        _refuse(shedder, "decide()", found, f"a list of {len(queries)} Orders, one per query")
+        _refuse(shedder, "decide()", found, f"a list of {len(queries)} DropPlan, one per query")
     for name, own in zip(queries, orders, strict=True):
-        if not isinstance(own, Orders):
-            _refuse(shedder, f"decide(), query {name!r}", _shown(own), "Orders")
+        if not isinstance(own, DropPlan):
+            _refuse(shedder, f"decide(), query {name!r}", _shown(own), "a DropPlan")
     return orders
 
 
 Shape = tuple[int | None, ...]  #: of an array; None: any size from 1 on
 
 
-def check_orders(shedder: Shedder, query: str, orders: Orders, shapes: Mapping[str, tuple[Shape, ...]]) -> None:
+def check_orders(shedder: Shedder, query: str, orders: DropPlan, shapes: Mapping[str, tuple[Shape, ...]]) -> None:
     """Refuse orders for a query that its matcher cannot carry out; ``shapes``: those that each table may have."""
     where = f"decide(), query {query!r}, "
     for name, allowed in shapes.items():

@@ -5,7 +5,7 @@ The compiled part is ``fastcep._core.shed.work_limit``.
 A demand saves a share of all work. Where a bound is on the 99th percentile, that is nearly all lost for nothing: what
 counts is what the few dearest events cost above the bound. A shedder that has `Shedder.cuts` lets the matcher cut that
 off, event by event; the detector demands nothing more as long as the bound is held by that, and the shedder drops what
-loses less than it saves of what is cut off (`View.lost`).
+loses less than it saves of what is cut off (`QueryView.lost`).
 
 Invariant: no event costs more than the bound by the cost table, but for the share that may.
 """
@@ -23,9 +23,9 @@ from fastcep.plan import Plan
 from fastcep.stored import COUNT, NUMBER, grid, record, sequence
 
 if TYPE_CHECKING:
-    from fastcep.overload.query_shedding import Controlled
+    from fastcep.overload.query_shedding import QueryShedding
 
-__all__ = ["CutOff", "expected"]
+__all__ = ["WorkLimit", "expected"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,7 +41,7 @@ _KEPT, _QUIET = 0.99, 1000
 _DEEP, _RAREST = 16, 0.01
 
 
-class CutOff:
+class WorkLimit:
     """What is cut off of an engine's events.
 
     Parameters
@@ -70,7 +70,7 @@ class CutOff:
         self._before: list[Floats] = []
         self._lately: list[Floats] = []
 
-    def use(self, queries: Sequence[Controlled]) -> None:
+    def use(self, queries: Sequence[QueryShedding]) -> None:
         """Cut off the events of these queries: each has as large a part of the bound, and of the events that run on."""
         if self.on:
             for query in queries:
@@ -83,7 +83,7 @@ class CutOff:
         """Whether an event was cut off not long ago."""
         return self._quiet < _QUIET
 
-    def look(self, queries: Sequence[Controlled]) -> bool:
+    def look(self, queries: Sequence[QueryShedding]) -> bool:
         """Take into account what was cut off by now; returns `active`."""
         if not self.on:
             return False
@@ -102,7 +102,7 @@ class CutOff:
         self.share = 1 - found / all_ if all_ > 0 else float(self._quiet == 0)
         return self.active
 
-    def passed_over(self, queries: Sequence[Controlled]) -> int:
+    def passed_over(self, queries: Sequence[QueryShedding]) -> int:
         """How many times an event was not tried with a partial match, or for a beginning, all in all."""
         return sum(int(query.shedding.tried[:, 2].sum()) for query in queries) if self.on else 0
 

@@ -31,7 +31,9 @@ from fastcep.overload.costs import OPERATIONS, CostTable
 from fastcep.query import parse
 from fastcep.replay.shedding_costs import relief
 
-__all__ = ["COUNTERS", "WORKLOADS", "Calibration", "Timed", "calibrate", "fit", "machine", "measure", "workload_stream"]
+__all__ = [
+    "COUNTERS", "WORKLOADS", "Calibration", "TimedRun", "calibrate", "fit", "machine", "measure", "workload_stream",
+]  # fmt: skip
 
 #: Operations that are measured, and what counts them in `Engine.metrics`.
 COUNTERS = {
@@ -72,7 +74,7 @@ WORKLOADS = {
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedRun:
     """A query's fastest run: its name, its counters by operation and its nanoseconds."""
 
     name: str
@@ -97,7 +99,7 @@ class Calibration:
     """
 
     table: CostTable
-    runs: tuple[Timed, ...]
+    runs: tuple[TimedRun, ...]
     predicted: tuple[float, ...]
     about: Mapping[str, Any]
 
@@ -142,7 +144,7 @@ def workload_stream(events: int = _EVENTS) -> pa.Table:
     return table.set_column(0, "type", table["type"].dictionary_encode()).combine_chunks()
 
 
-def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> list[Timed]:
+def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> list[TimedRun]:
     """Time `Engine.process` over the stream for each query, in turns until the time is up; the fastest run counts.
 
     Parameters
@@ -161,7 +163,7 @@ def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> l
     """
     schema = Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCDEF"}, time="ts", type="type", time_unit="us")
     queries = {name: parse(f"PATTERN {text}", schema) for name, text in workloads.items()}
-    best: dict[str, Timed] = {}
+    best: dict[str, TimedRun] = {}
     rounds = 0
     for query in queries.values():
         _warm(Engine(query, store="rows"))
@@ -175,7 +177,7 @@ def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> l
             taken = perf_counter_ns() - start
             if name not in best or taken < best[name].nanoseconds:
                 metrics = engine.metrics()
-                best[name] = Timed(name, {key: metrics[of] for key, of in COUNTERS.items()}, float(taken))
+                best[name] = TimedRun(name, {key: metrics[of] for key, of in COUNTERS.items()}, float(taken))
         rounds += 1
     return list(best.values())
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from fastcep.errors import ValidationError
 from fastcep.events.batch import as_table
 
-__all__ = ["Ahead"]
+__all__ = ["Prefetch"]
 
 _END = object()
 
 
-class Ahead:
+class Prefetch:
     """The blocks of a source, a few of them generated ahead.
 
     Parameters

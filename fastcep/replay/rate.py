@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["Arrived", "Rate"]
+__all__ = ["ArrivalCounter", "Rate"]
 
 _SECOND = 1e9
 _FASTEST = 1e9  # events/s: one per nanosecond
@@ -137,7 +137,7 @@ class Rate:
         return np.asarray(periods * counts[-1] + counts[piece] + inside)
 
 
-class Arrived:
+class ArrivalCounter:
     """Tells how many events have arrived at times that only grow, faster than `Rate.arrived`.
 
     Parameters

@@ -22,9 +22,9 @@ from fastcep.errors import ValidationError
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
 from fastcep.replay.input_queue import InputQueue, control_of
-from fastcep.replay.prefetch import Ahead
-from fastcep.replay.rate import Arrived, Rate
-from fastcep.replay.replay_stats import Tally
+from fastcep.replay.prefetch import Prefetch
+from fastcep.replay.rate import ArrivalCounter, Rate
+from fastcep.replay.replay_stats import ReplayStats
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine
@@ -204,9 +204,9 @@ def replay(
         raise ValidationError("a replay measures latencies: Engine(…, latency_bound='…'), or clock='virtual'")
     wanted = rate if isinstance(rate, Rate) else Rate.constant(rate)
     virtual = isinstance(control.clock, VirtualClock)
-    blocks = Ahead(source, events, _AHEAD if virtual else 1)
+    blocks = Prefetch(source, events, _AHEAD if virtual else 1)
     clock = control.clock if isinstance(control.clock, WallClock) else None
-    tally = Tally(_skipped(skip, blocks.total), control.bound, collect, clock)
+    tally = ReplayStats(_skipped(skip, blocks.total), control.bound, collect, clock)
     episodes, fired = control.episodes.count, control.episodes.active
     with _listening(control, tally):
         if virtual:
@@ -239,9 +239,11 @@ def _skipped(skip: float, total: int | None) -> int:
 # ------------------------------------------------------------------------------------------------------------- clocks
 
 
-def _replay_virtual(engine: Engine, control: Control, blocks: Ahead, rate: Rate, tally: Tally) -> tuple[float, int]:
+def _replay_virtual(
+    engine: Engine, control: Control, blocks: Prefetch, rate: Rate, tally: ReplayStats
+) -> tuple[float, int]:
     """The seconds that it took, and the longest queue."""
-    start, handed, longest, arrived = control.clock.now(), 0, 0, Arrived(rate)
+    start, handed, longest, arrived = control.clock.now(), 0, 0, ArrivalCounter(rate)
 
     def waiting(now: int) -> int:
         return max(0, blocks.limited(arrived(now - start)) - handed)
@@ -305,12 +307,14 @@ def _check_declared(taken: int, handed: int) -> None:
 class _ReplayQueue(InputQueue):
     """Finds out where its producer is late, and counts what waits in front of it for room, too."""
 
-    def __init__(self, engine: Engine, capacity: int, stretch: int, blocks: Ahead, rate: Rate, tally: Tally) -> None:
+    def __init__(
+        self, engine: Engine, capacity: int, stretch: int, blocks: Prefetch, rate: Rate, tally: ReplayStats
+    ) -> None:
         super().__init__(engine, capacity, stretch)
         self.blocks, self.rate, self.tally = blocks, rate, tally
         self.stalls = Stalls()
         self.start = 0
-        self._arrived = Arrived(rate)
+        self._arrived = ArrivalCounter(rate)
         self._late_until = 0  # when the last event was put that was late
 
     def arrived(self, now: int) -> int:
@@ -341,7 +345,7 @@ class _ReplayQueue(InputQueue):
 
 
 @contextmanager
-def _listening(control: Control, tally: Tally) -> Iterator[None]:
+def _listening(control: Control, tally: ReplayStats) -> Iterator[None]:
     control.listeners.append(tally)
     try:
         yield

@@ -15,12 +15,12 @@ from fastcep.overload.clock import WallClock, exact_sum
 if TYPE_CHECKING:
     from fastcep.engine.matches import Matches
 
-__all__ = ["Tally"]
+__all__ = ["ReplayStats"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class Tally:
+class ReplayStats:
     """Counts exactly what comes after the share to skip, without events that a stall made late.
 
     It listens to a `LatencyMonitor`. Sums are of whole picoseconds, so that they do not depend on how events were cut.

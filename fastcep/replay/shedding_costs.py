@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep.engine.engine import Engine
 from fastcep.events import Schema
-from fastcep.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.query import parse
 
 __all__ = ["relief"]
@@ -89,8 +89,8 @@ class _Always(Detector):
 
     name = "always"
 
-    def read(self, load: Load) -> Reading:
-        return Reading(0.0, amount=0.5, why="calibration")
+    def read(self, load: Load) -> DetectorReading:
+        return DetectorReading(0.0, amount=0.5, why="calibration")
 
     def spec(self) -> dict[str, Any]:
         return {}
@@ -104,8 +104,8 @@ class _Half(Shedder):
     def detector(self, of: str) -> Detector:
         return _Always()
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        return [Orders(births=np.full((len(view.plan.states), view.classes), 0.5), kept=0.25) for view in views]
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
+        return [DropPlan(births=np.full((len(view.plan.states), view.classes), 0.5), kept=0.25) for view in views]
 
     def spec(self) -> dict[str, Any]:
         return {}

@@ -4,7 +4,7 @@ Shedders say what to drop: `RandomEvents` and others whole events, `RandomMatche
 say when. `fastcep.overload.protocols` has what an engine's control tells them and wants to know.
 """
 
-from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
@@ -20,6 +20,8 @@ __all__ = [
     "BernoulliMatches",
     "Classes",
     "Detector",
+    "DetectorReading",
+    "DropPlan",
     "FixedClasses",
     "Hybrid",
     "HybridFit",
@@ -28,19 +30,17 @@ __all__ = [
     "Load",
     "MemoryUse",
     "Model",
-    "Orders",
     "PatternWeightedEvents",
     "PredictedLatency",
+    "QueryView",
     "QueueLength",
     "RandomEvents",
     "RandomMatches",
-    "Reading",
     "SelectivityEvents",
     "SelectivityMatches",
     "Shedder",
     "SmoothedLatency",
     "TypeWeightedEvents",
-    "View",
     "below",
     "by_name",
     "detector_by_name",

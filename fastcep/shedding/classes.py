@@ -9,7 +9,7 @@ import numpy as np
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.events.schema import difference, suggestion
-from fastcep.overload.protocols import Classes, Floats, Orders, View
+from fastcep.overload.protocols import Classes, DropPlan, Floats, QueryView
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.shedding.baseline import Baseline
@@ -80,14 +80,14 @@ class FixedClasses(Baseline):
         """How partial matches are told apart, by the variable bound last."""
         return self._classes
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Refuse births as the user wants it, if anything is demanded.
 
         What is expected to be left takes it that all births are equally likely to lead to a match.
         """
-        return [self._order(view) if demand > 0 else Orders() for view in views]
+        return [self._order(view) if demand > 0 else DropPlan() for view in views]
 
-    def _order(self, view: View) -> Orders:
+    def _order(self, view: QueryView) -> DropPlan:
         ways, names = ways_of(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
         births = np.zeros((len(ways.stored), view.classes))
         for number, state in enumerate(view.plan.states):
@@ -96,7 +96,7 @@ class FixedClasses(Baseline):
                 births[number, : len(chances)] = chances
         counted = (view.counted["born"] + view.counted["refused"]).astype(float)
         kept = ways.of_matches(ways.along(1 - _mean(births, counted)))
-        return Orders(births=births, kept=kept)
+        return DropPlan(births=births, kept=kept)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""

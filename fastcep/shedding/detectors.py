@@ -8,7 +8,7 @@ from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
-from fastcep.overload.protocols import Detector, Load, Reading
+from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
 from fastcep.stored import AMOUNT, FLAG, record
 
@@ -53,18 +53,18 @@ class SmoothedLatency(Detector):
         self.allowed = _ALLOWED.get(statistic, 0.0)
         self._begun, self._events, self._used = False, 0.0, 0.0
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge what is measured."""
         if load.cut and self.allowed:
             lately, owed = load.over / self.allowed - 1, self._overdrawn(load)
-            return Reading(min(lately, owed), why=f"{load.over:.2%} of the events above the bound")
+            return DetectorReading(min(lately, owed), why=f"{load.over:.2%} of the events above the bound")
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
         self._begun = self._begun or (load.shedding and latency <= limit)
         if self._begun:
             limit *= 1 - self._owed(load)
         why = f"processing latency ({self.statistic}) {rough(latency)}, set point {rough(limit)}"
-        return Reading(latency / limit - 1, why=why)
+        return DetectorReading(latency / limit - 1, why=why)
 
     def _owed(self, load: Load) -> float:
         """By what share the set point is lower, for what was used beyond what the bound allows."""
@@ -135,7 +135,7 @@ class QueueLength(Detector):
             return float(self._given)
         return self._bound * self._events / self._spent if self._spent > 0 else 0.0
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge what is measured; what is measured while nothing is shed says how long the queue may become."""
         self._bound = load.bound
         if not load.shedding and load.events > 0:
@@ -144,12 +144,12 @@ class QueueLength(Detector):
         utilisation = load.arrivals * load.busy or None
         longest = self.q_max
         if longest <= 0:
-            return Reading(0.0, utilisation)
+            return DetectorReading(0.0, utilisation)
         if self._given is None and load.busy > 0:  # slower than it was without load, as other work goes on beside it
             longest = min(longest, load.bound / load.busy)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
-        return Reading((load.queue - limit) / (longest - limit), utilisation, why=why)
+        return DetectorReading((load.queue - limit) / (longest - limit), utilisation, why=why)
 
     def partitions(self, window_events: float) -> int:
         """Into how many parts a window of so many events is cut, so that each fits into the free room of the queue."""
@@ -201,7 +201,7 @@ class MemoryUse(Detector):
     def __init__(self, share: float = 0.9) -> None:
         self.share = as_share("detector 'memory'", "share", share)
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge what is measured."""
         if load.memory_limit <= 0:
             raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
@@ -209,7 +209,7 @@ class MemoryUse(Detector):
         room = max(load.memory_limit - limit, 0.01 * load.memory_limit)
         excess = (load.memory - limit) / room
         why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
-        return Reading(excess, utilisation=1.0 if excess > 0 else 0.999, why=why)
+        return DetectorReading(excess, utilisation=1.0 if excess > 0 else 0.999, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Its name and options, as JSON has them."""

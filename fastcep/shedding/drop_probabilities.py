@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import Floats, View
+from fastcep.overload.protocols import Floats, QueryView
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
@@ -97,7 +97,7 @@ class Counts:
         Partial matches and matches per partial match that was tried; 1 as long as none was.
     """
 
-    def __init__(self, views: Sequence[View]) -> None:
+    def __init__(self, views: Sequence[QueryView]) -> None:
         types = len(views[0].plan.type_members)
         self.relevant = np.zeros(types, bool)
         self.bindable = np.zeros(types, bool)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import Floats, Orders, View
+from fastcep.overload.protocols import DropPlan, Floats, QueryView
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.drop_probabilities import Counts, events_of, keep_of, survival, weights_of
 
@@ -21,10 +21,10 @@ __all__ = ["PatternWeightedEvents", "RandomEvents", "SelectivityEvents", "TypeWe
 class _Events(Baseline):
     """Drops events with chances per type; what is different is how much more some types are dropped."""
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Say for each query what to drop, to save the share ``demand`` of the work."""
         if demand <= 0 or not views:
-            return [Orders() for _ in views]
+            return [DropPlan() for _ in views]
         counts = Counts(views)
         keep = np.where(counts.relevant, keep_of(demand, _events_of(views)) ** self._weights(counts), 1.0)
         chances = 1 - keep
@@ -34,8 +34,8 @@ class _Events(Baseline):
     def _weights(self, counts: Counts) -> Floats:
         """How much more than others each is dropped: 1 in the mean."""
 
-    def _order(self, view: View, chances: Floats, kept: float) -> Orders:
-        return Orders(events=chances, kept=kept)
+    def _order(self, view: QueryView, chances: Floats, kept: float) -> DropPlan:
+        return DropPlan(events=chances, kept=kept)
 
 
 class RandomEvents(_Events):
@@ -117,21 +117,21 @@ class PatternWeightedEvents(TypeWeightedEvents):
     name = "bl"
     in_windows = True
 
-    def _order(self, view: View, chances: Floats, kept: float) -> Orders:
+    def _order(self, view: QueryView, chances: Floats, kept: float) -> DropPlan:
         windows = view.plan.windows
         if windows is None or not windows.isolated:
-            return Orders(events=chances, kept=kept)
-        return Orders(windows=np.ascontiguousarray(chances[:, None]), bin=1, kept=kept)
+            return DropPlan(events=chances, kept=kept)
+        return DropPlan(windows=np.ascontiguousarray(chances[:, None]), bin=1, kept=kept)
 
 
-def _events_of(views: Sequence[View]) -> float:
+def _events_of(views: Sequence[QueryView]) -> float:
     """How many events a match has, as a mean over the queries by their weight."""
     weights = [view.plan.query.weight for view in views]
     lengths = [events_of(view.plan.query.pattern) for view in views]
     return float(np.average(lengths, weights=weights if sum(weights) > 0 else None))
 
 
-def _survivors(view: View, keep: Floats, counts: Counts) -> float:
+def _survivors(view: QueryView, keep: Floats, counts: Counts) -> float:
     query = view.plan.query
     number = {name: place for place, name in enumerate(query.schema.type_names)}
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fastcep.engine.engine import Engine
 from fastcep.overload.costs import CostTable
-from fastcep.overload.protocols import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
 from fastcep.query import ast
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastcep.query import Query
 
-__all__ = ["Observation", "observe"]
+__all__ = ["Lineage", "observe"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ _NEVER = 1e15
 
 
 @dataclass(frozen=True)
-class Observation:
+class Lineage:
     """The record of a query. All arrays are int64; positions are places in the stream, from 0 on.
 
     Attributes
@@ -116,7 +116,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Observed:
+class LineageRun:
     """What `observe` found.
 
     Attributes
@@ -129,7 +129,7 @@ class Observed:
         All matches, see ``Matches.to_arrow``.
     """
 
-    records: tuple[Observation, ...]
+    records: tuple[Lineage, ...]
     costs: Floats
     matches: pa.Table
 
@@ -158,9 +158,9 @@ class _Calm(Detector):
 
     name = "calm"
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Nothing is too much."""
-        return Reading(0.0, amount=0.0)
+        return DetectorReading(0.0, amount=0.0)
 
     def spec(self) -> dict[str, Any]:
         """Its name."""
@@ -189,9 +189,9 @@ class _Observer(Shedder):
         """One that never asks for anything."""
         return _Calm()
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Nothing is dropped."""
-        return [Orders() for _ in views]
+        return [DropPlan() for _ in views]
 
     def spec(self) -> dict[str, Any]:
         """Its name."""
@@ -206,7 +206,7 @@ def observe(
     index: str = "full",
     classes: Mapping[str, Classes] | None = None,
     event_classes: Mapping[str, Classes] | None = None,
-) -> Observed:
+) -> LineageRun:
     """Run queries over a stream on the virtual clock and record all partial matches, in rows.
 
     Parameters
@@ -235,5 +235,5 @@ def observe(
     matches = engine.process(events).to_arrow()
     control = engine._queries.control
     assert control is not None
-    records = tuple(Observation(query.plan, **query.shedding.observed()) for query in control.queries)
-    return Observed(records, np.concatenate(costs) if costs else np.empty(0), matches)
+    records = tuple(Lineage(query.plan, **query.shedding.observed()) for query in control.queries)
+    return LineageRun(records, np.concatenate(costs) if costs else np.empty(0), matches)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import Floats, Orders, View
+from fastcep.overload.protocols import DropPlan, Floats, QueryView
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.drop_probabilities import Counts, bound_by, keep_of, weights_of
-from fastcep.shedding.state_paths import Ways, ways_of
+from fastcep.shedding.state_paths import StatePaths, ways_of
 
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
@@ -26,18 +26,18 @@ class _Births(Baseline):
 
     drops_matches = True
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Say for each query what to drop, to save the share ``demand`` of the work."""
         if demand <= 0:
-            return [Orders() for _ in views]
+            return [DropPlan() for _ in views]
         return [self._order(demand, before, view) for view in views]
 
-    def _order(self, demand: float, before: float, view: View) -> Orders:
+    def _order(self, demand: float, before: float, view: QueryView) -> DropPlan:
         ways = ways_of(view.plan)
         weights = self._weights(view, ways)
         keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
         left = ways.along(keep)
-        orders = Orders(births=_by_class(1 - keep, view), kept=ways.of_matches(left))
+        orders = DropPlan(births=_by_class(1 - keep, view), kept=ways.of_matches(left))
         if demand > before:
             held = ways.along(np.where(ways.stored, keep_of(before, ways.births) ** weights, 1.0))
             drops = np.where(ways.stored, 1 - np.divide(left, held, out=np.ones_like(left), where=held > 0), 0.0)
@@ -46,7 +46,7 @@ class _Births(Baseline):
         return orders
 
     @abstractmethod
-    def _weights(self, view: View, ways: Ways) -> Floats:
+    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
         """How much more than others each is dropped: 1 in the mean."""
 
 
@@ -63,7 +63,7 @@ class RandomMatches(_Births):
 
     name = "rs"
 
-    def _weights(self, view: View, ways: Ways) -> Floats:
+    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
         return np.ones(len(ways.stored))
 
 
@@ -81,7 +81,7 @@ class SelectivityMatches(_Births):
 
     name = "ss"
 
-    def _weights(self, view: View, ways: Ways) -> Floats:
+    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
         plan, counts = view.plan, Counts([view])
         member_of = np.array([bound_by(plan, number) for number in range(len(plan.type_members))])
         by_member = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in member_of.T]
@@ -110,17 +110,17 @@ class BernoulliMatches(Baseline):
     drops_matches = True
     often = True
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Say for each query what to drop now."""
         if demand <= 0:
-            return [Orders() for _ in views]
+            return [DropPlan() for _ in views]
         orders = []
         for view in views:
             ways = ways_of(view.plan)
             steady = _chance(1 - demand, view.decisions)
             chance = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
             drops = _by_cell(np.where(ways.stored, chance, 0.0), view)
-            orders.append(Orders(drops=drops, left=1 - chance if ways.stored.any() else 1.0))
+            orders.append(DropPlan(drops=drops, left=1 - chance if ways.stored.any() else 1.0))
         return orders
 
 
@@ -139,9 +139,9 @@ def _chance(keep: float, decisions: float) -> float:
     return high
 
 
-def _by_class(chances: Floats, view: View) -> Floats:
+def _by_class(chances: Floats, view: QueryView) -> Floats:
     return np.repeat(chances[:, None], view.classes, axis=1)
 
 
-def _by_cell(chances: Floats, view: View) -> Floats:
+def _by_cell(chances: Floats, view: QueryView) -> Floats:
     return np.repeat(_by_class(chances, view)[:, :, None], view.slices, axis=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
-from fastcep.overload.protocols import Detector, Load, Reading
+from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.detectors import rough
 from fastcep.shedding.options import as_count
 from fastcep.shedding.regression import FAMILIES, Curve, fit_curve
@@ -62,7 +62,7 @@ class PredictedLatency(Detector):
         """Learn what a decision to shed cost, in ns, with so many partial matches."""
         self._dropping.note(partial_matches, cost)
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         """Judge what is measured, and learn from it."""
         n = load.partial_matches
         if load.events > 0:
@@ -76,7 +76,7 @@ class PredictedLatency(Detector):
             f"{rough(processing)} to process, {rough(dropping)} to shed, {rough(self.buffer)} buffer), bound "
             f"{rough(load.bound)}"
         )
-        return Reading(excess, amount=self._too_many(n, load.bound - fixed) if excess > 0 else None, why=why)
+        return DetectorReading(excess, amount=self._too_many(n, load.bound - fixed) if excess > 0 else None, why=why)
 
     def _too_many(self, n: int, left: float) -> float | None:
         """The share of ``n`` partial matches that do not fit into the time left; None if that is not known."""

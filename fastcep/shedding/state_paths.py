@@ -8,23 +8,23 @@ import numpy.typing as npt
 from fastcep.overload.protocols import Floats
 from fastcep.plan import Plan
 
-__all__ = ["Ways", "ways_of"]
+__all__ = ["StatePaths", "ways_of"]
 
 _START = -1
 _MOST = 64  # plans whose ways are kept
 
 
-def ways_of(plan: Plan) -> Ways:
+def ways_of(plan: Plan) -> StatePaths:
     """The ways of a plan, found once: decisions are many."""
     known = _KNOWN.get(id(plan))
     if known is None or known[0] is not plan:
         while len(_KNOWN) >= _MOST:
             del _KNOWN[next(iter(_KNOWN))]
-        known = _KNOWN[id(plan)] = plan, Ways(plan)
+        known = _KNOWN[id(plan)] = plan, StatePaths(plan)
     return known[1]
 
 
-class Ways:
+class StatePaths:
     """From where partial matches come into each state, each state by the shortest way.
 
     Parameters
@@ -95,4 +95,4 @@ def _shortest(plan: Plan) -> tuple[list[int], dict[int, int]]:
 
 
 #: By address; the plan is kept, so that the address is its own.
-_KNOWN: dict[int, tuple[Plan, Ways]] = {}
+_KNOWN: dict[int, tuple[Plan, StatePaths]] = {}

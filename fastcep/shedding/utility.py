@@ -11,7 +11,7 @@ __all__ = ["below", "lowest"]
 
 
 def below(utility: Floats, threshold: float) -> Floats:
-    """Chances with which everything of a utility below a threshold is dropped, as `Orders.drops` has them.
+    """Chances with which everything of a utility below a threshold is dropped, as `DropPlan.drops` has them.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def lowest(utility: Floats, counts: Ints, share: float) -> Floats:
     utility
         Per cell: float64[states, classes, slices].
     counts
-        How many live partial matches it has: the same shape (`View.live`).
+        How many live partial matches it has: the same shape (`QueryView.live`).
     share
         Of their sum, from 0 to 1.
 

@@ -15,13 +15,13 @@ from fastcep.spark.columns import SLICE, TIME, TYPE, Events
 from fastcep.spark.slices import Slice, TimeCut
 from fastcep.spark.survey import bucketed
 
-__all__ = ["Cut", "key_group", "placed"]
+__all__ = ["SliceAssignment", "key_group", "placed"]
 
 _SQL = {"i": "bigint", "f": "double", "b": "boolean", "s": "string"}
 
 
 @dataclass(frozen=True)
-class Cut:
+class SliceAssignment:
     """Into which slices a stream is cut.
 
     Attributes
@@ -63,7 +63,7 @@ def _hashed(at: int, dtype: str) -> str:
     return f"xxhash64({value} + 0D)" if dtype == "f" else f"xxhash64({value})"  # -0.0 is 0.0
 
 
-def placed(events: Events, cut: Cut, group: Column | None = None) -> DataFrame:
+def placed(events: Events, cut: SliceAssignment, group: Column | None = None) -> DataFrame:
     """Give each slice a partition with all of its events, in order, and ``slice``, its number.
 
     Parameters

@@ -1,8 +1,8 @@
 """Where a stream is cut: plain numbers, found on the driver from a few figures about the stream.
 
 Data flow: a survey tells the times that cut the stream into equal parts; `time_cut` puts slices there and says at which
-times events must be counted; with these counts `Cut.placed` knows where each slice has to begin, and the place of its
-first event in the stream. `fastcep.plan.slicing` says what a slice needs.
+times events must be counted; with these counts `SliceAssignment.placed` knows where each slice has to begin, and the
+place of its first event in the stream. `fastcep.plan.slicing` says what a slice needs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
 from fastcep.spark.columns import NUMBER, Events, events_of, read_by
 from fastcep.spark.relevant_events import condition, relevant
-from fastcep.spark.slice_assignment import Cut, key_group, placed
+from fastcep.spark.slice_assignment import SliceAssignment, key_group, placed
 from fastcep.spark.slice_task import Numbering
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.survey import Survey, context_of, counted, stage, survey_of, timed
@@ -60,7 +60,7 @@ class Job:
     plan: Plan
     events: Events
     survey: Survey
-    cut: Cut
+    cut: SliceAssignment
     group: Column | None
     why: str
 
@@ -180,7 +180,7 @@ def _by_time(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: 
         cut = cut.placed(counted(events, cut.edges))
     if events.numbered and not ways.numbered:
         events = relevant(plan, events)
-    return Job(plan, events, survey, Cut(cut.slices, cut), None, why)
+    return Job(plan, events, survey, SliceAssignment(cut.slices, cut), None, why)
 
 
 def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: int, why: str) -> Job:
@@ -189,7 +189,7 @@ def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: i
     events = told if events.numbered else relevant(plan, numbered(events, survey, wanted))
     group = key_group(plan, ways.key, events.schema, wanted * _GROUPS)
     if wanted == 1:
-        return Job(plan, events, survey, Cut((Slice(),), groups=(0,), heavy=(False,)), F.lit(0), why)
+        return Job(plan, events, survey, SliceAssignment((Slice(),), groups=(0,), heavy=(False,)), F.lit(0), why)
     with stage(events.frame.sparkSession, "fastcep: events by key"):
         rows = told.frame.groupBy(group.alias("keys")).count().collect()
     sizes = [0] * (wanted * _GROUPS)
@@ -199,7 +199,7 @@ def _by_key(plan: Plan, ways: Slicing, events: Events, survey: Survey, wanted: i
     return Job(plan, events, survey, key_cut(sizes, wanted, survey.parts, context), group, why)
 
 
-def key_cut(sizes: Sequence[int], wanted: int, parts: Sequence[int], context: Context | None) -> Cut:
+def key_cut(sizes: Sequence[int], wanted: int, parts: Sequence[int], context: Context | None) -> SliceAssignment:
     """Put groups of keys into slices: large ones first, each into the slice that has least; too large ones by time.
 
     Parameters
@@ -229,7 +229,7 @@ def key_cut(sizes: Sequence[int], wanted: int, parts: Sequence[int], context: Co
         else:
             groups[at] = min(range(light), key=loads.__getitem__)
             loads[groups[at]] += sizes[at]
-    return Cut(tuple(slices), time, tuple(groups), tuple(heavy))
+    return SliceAssignment(tuple(slices), time, tuple(groups), tuple(heavy))
 
 
 def numbered(events: Events, survey: Survey, wanted: int) -> Events:
@@ -244,5 +244,5 @@ def numbered(events: Events, survey: Survey, wanted: int) -> Events:
     ties = [name for name in events.frame.columns if name.startswith("o")]
     fields = [field for field in events.frame.schema.fields if field.name not in ties]
     schema = T.StructType([*fields, T.StructField(NUMBER, T.LongType())])
-    sorted_ = placed(events, Cut(cut.slices, cut)).drop(*ties)
+    sorted_ = placed(events, SliceAssignment(cut.slices, cut)).drop(*ties)
     return replace(events, frame=sorted_.mapInArrow(fastcep_number, schema), order=(NUMBER,), numbered=True)

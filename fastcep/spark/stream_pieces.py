@@ -20,7 +20,7 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
 from fastcep.spark.functions import NO_FUNCTIONS, Shipped
-from fastcep.spark.slice_assignment import Cut, placed
+from fastcep.spark.slice_assignment import SliceAssignment, placed
 from fastcep.spark.slice_task import without
 from fastcep.spark.slices import Slice, time_cut
 from fastcep.spark.slicing import PARTS, slices_wanted
@@ -100,7 +100,7 @@ class Pieces:
     """
 
     frame: DataFrame
-    cut: Cut
+    cut: SliceAssignment
     numbered: bool
 
     def map(self, function: Callable[[Piece], bytes], functions: Shipped, name: str) -> DataFrame:
@@ -142,7 +142,7 @@ def pieces_of(
     events, wanted = timed(events), slices_of(survey.events)
     cut = time_cut(survey.parts, wanted, before, counted=True, after=after)
     cut = cut.placed(counted(events, cut.edges))
-    whole = Cut(cut.slices, cut)
+    whole = SliceAssignment(cut.slices, cut)
     return Pieces(placed(events, whole), whole, events.numbered)
 
 

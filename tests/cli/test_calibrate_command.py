@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fastcep.cli import app
 from fastcep.overload import calibrate as module
 from fastcep.overload.costs import cost_table
-from fastcep.replay.calibration import COUNTERS, Timed
+from fastcep.replay.calibration import COUNTERS, TimedRun
 
 runner = CliRunner()
 COSTS = (1.5, 20.0, 4.0, 12.0, 7.25)
@@ -21,7 +21,7 @@ COSTS = (1.5, 20.0, 4.0, 12.0, 7.25)
 def runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five runs, each of one operation."""
     given = [
-        Timed(f"only {key}", {**dict.fromkeys(COUNTERS, 0), key: 1000}, 1000 * cost)
+        TimedRun(f"only {key}", {**dict.fromkeys(COUNTERS, 0), key: 1000}, 1000 * cost)
         for key, cost in zip(COUNTERS, COSTS, strict=True)
     ]
     monkeypatch.setattr(module, "measure", lambda *_: given)

@@ -17,7 +17,7 @@ from user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.events import StringTable
 from fastcep.plan import make_plan
 from fastcep.query.registry import Function
@@ -187,10 +187,10 @@ def test_plans_are_picklable_and_hold_no_code(registered: dict[str, Function]) -
     plan = make_plan(query)
     again = pickle.loads(pickle.dumps(plan))
     assert again == plan and again.query == query
-    Matcher(again, Linker(StringTable()))
+    Matcher(again, ConstantBinder(StringTable()))
     registered["distance"].unregister()
     with pytest.raises(fc.ValidationError, match="'distance' is not registered in this process"):
-        Matcher(again, Linker(StringTable()))
+        Matcher(again, ConstantBinder(StringTable()))
 
 
 def test_a_query_goes_to_another_process(tmp_path: Path) -> None:

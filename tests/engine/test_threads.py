@@ -315,7 +315,7 @@ def test_a_call_that_fails_is_told_when_all_are_done() -> None:
 
         return act
 
-    three = pool.Pool(3)
+    three = pool.ThreadPool(3)
     with pytest.raises(OSError, match="broken"):
         three.run([call(number) for number in range(6)])
     assert sorted(done) == list(range(6))

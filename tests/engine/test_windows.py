@@ -13,7 +13,7 @@ from waiting import LIMIT_TEXT
 import fastcep as fc
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.errors import MemoryLimitError
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan import make_plan
@@ -311,7 +311,7 @@ def teller(text: str) -> tuple[Matcher, StringTable]:
     """A matcher that tells which partial matches have timed out."""
     query = parse(text)
     strings = StringTable()
-    link = Linker(strings)
+    link = ConstantBinder(strings)
     link.prepare(query)
     return Matcher(make_plan(query, timed_out=True), link), strings
 

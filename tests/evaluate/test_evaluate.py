@@ -16,7 +16,7 @@ import fastcep as fc
 from fastcep.evaluate import references, rows
 from fastcep.evaluate.document import is_monotonic
 from fastcep.evaluate.outcome import Outcome
-from fastcep.overload.protocols import Orders
+from fastcep.overload.protocols import DropPlan
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
 SKIPPED = EVENTS // 50
@@ -144,7 +144,7 @@ def test_a_demand_that_a_shedder_does_not_act_on_does_not_count() -> None:
         name = "idle"
 
         def decide(self, demand: float, before: float, views: Any) -> Any:
-            return [Orders() for _ in views]
+            return [DropPlan() for _ in views]
 
     report = evaluated([Idle, "ri"], demands="50%")
     first, second = report.rows
@@ -190,10 +190,10 @@ def test_few_true_matches_give_no_ratios() -> None:
 def test_references_do_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(references.REFERENCES, "oracle", Everything)
 
-    class Knows(RandomEvents):
+    class ReferenceFit(RandomEvents):
         name, label, reference = "knows", "knows more", True
 
-    document = evaluated(["oracle", Knows, "rs"], bounds="60%").document
+    document = evaluated(["oracle", ReferenceFit, "rs"], bounds="60%").document
     assert document["setting"]["strategies"] == [
         {"name": "everything", "label": "all that there is", "reference": True},
         {"name": "knows", "label": "knows more", "reference": True},

@@ -22,7 +22,7 @@ from fastcep.evaluate.clairvoyant_input import foresight_of
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding.lineage import Lineage, observe
 
 TABLE = fc.CostTable("mixed", event=2, relevant=3, visited=5, created=7, refused=11, match=13)
 P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2, 3, 5, 7, 11, 13), strict=True))
@@ -31,7 +31,7 @@ P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2
 class ByHand:
     """What a set of kept matches needs, by definition."""
 
-    def __init__(self, record: Observation, number: int, kept: set[int]) -> None:
+    def __init__(self, record: Lineage, number: int, kept: set[int]) -> None:
         self.record, self.number, self.kept = record, number, kept
         self.parents, self.events = record.parents.tolist(), record.events.tolist()
         self.places: dict[int, list[int]] = {}
@@ -100,7 +100,7 @@ class ByHand:
             yield len(lost) / (P["relevant"] + P["visited"] * self.meets(e) + saved), lost
 
 
-def observed(case: Case, index: str) -> tuple[Observation, int]:
+def observed(case: Case, index: str) -> tuple[Lineage, int]:
     """The record, and how many events there were."""
     assume(is_planned(case.query) and is_monotonic(case.query) and case.events)
     assume(not isinstance(case.query.window, ast.ExplicitWindow))

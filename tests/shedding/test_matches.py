@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from shed_views import Q1, view
 
-from fastcep.overload.protocols import Orders
+from fastcep.overload.protocols import DropPlan
 from fastcep.shedding import BernoulliMatches, RandomMatches, SelectivityMatches
-from fastcep.shedding.state_paths import Ways
+from fastcep.shedding.state_paths import StatePaths
 
 COUNTED = {
     "seen": [100, 300, 50, 0], "tried": [100, 900, 400, 0], "yielded": [100, 300, 20, 0], "born": [100, 300, 0],
@@ -16,7 +16,7 @@ COUNTED = {
 Q3 = "PATTERN SEQ(A a, B b, C c, D d) WITHIN 5ms"
 
 
-def order(shedder: RandomMatches | BernoulliMatches, demand: float, before: float = 0.0, text: str = Q1) -> Orders:
+def order(shedder: RandomMatches | BernoulliMatches, demand: float, before: float = 0.0, text: str = Q1) -> DropPlan:
     (orders,) = shedder.decide(demand, before, [view(text, **(COUNTED if text == Q1 else {}))])
     return orders
 
@@ -31,7 +31,7 @@ def test_births_are_refused_the_more_the_more_is_demanded(shedder: RandomMatches
     assert (np.diff(found, axis=0) >= 0).all()
     assert found[-1].tolist() == [1, 1, 0]  # of the last state nothing is stored
     assert (found[0] < 0.05).all()
-    assert order(shedder, 0.0) == Orders()
+    assert order(shedder, 0.0) == DropPlan()
     again = order(shedder, 0.4).births
     assert again is not None and again[:, 0].tolist() == found[39].tolist()
 
@@ -73,7 +73,7 @@ def test_bernoulli_drops_live_ones_only() -> None:
     assert orders.drops[:, 0, 0].tolist() == [chance, chance, 0]
     assert (1 - (1 - chance) ** 8) / (8 * chance) == pytest.approx(0.7)  # so much of its window a row is there
     assert (orders.known_kept(), orders.left) == (1.0, 1 - chance)  # what comes is kept; the rest is in test_episodes
-    assert order(BernoulliMatches(), 0.0, 0.5) == Orders()
+    assert order(BernoulliMatches(), 0.0, 0.5) == DropPlan()
     grown = order(BernoulliMatches(), 0.3, 0.0)
     assert grown.drops is not None and grown.drops[0, 0, 0] == pytest.approx(0.3)  # at once
 
@@ -92,14 +92,14 @@ def test_bernoulli_drops_live_ones_only() -> None:
     ],
 )
 def test_how_many_births_lead_to_a_match(pattern: str, births: float) -> None:
-    ways = Ways(view(f"PATTERN {pattern} WITHIN 8ms").plan)
+    ways = StatePaths(view(f"PATTERN {pattern} WITHIN 8ms").plan)
     assert ways.births == births
     left = ways.along(np.where(ways.stored, 0.5, 1.0))
     assert ((left > 0) & (left <= 1)).all()
 
 
 def test_groups_bind_all_their_variables() -> None:
-    ways = Ways(view("PATTERN SEQ(A a, (SEQ(B b, C c))+ g[], D d) WITHIN 1ms").plan)
+    ways = StatePaths(view("PATTERN SEQ(A a, (SEQ(B b, C c))+ g[], D d) WITHIN 1ms").plan)
     assert ways.members == [(0,), (0, 1, 2), (0, 1, 2), (0, 3, 1, 2)]
 
 

@@ -13,7 +13,7 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
-from fastcep.spark.slice_assignment import Cut
+from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slices import time_cut
 from fastcep.spark.slicing import _slices_of
 
@@ -30,7 +30,7 @@ def check_time(case: Case, data: st.DataObject) -> None:
     cut = time_cut(parts, data.draw(st.integers(1, 6), "wanted"), context, counted=not numbered)
     if cut.edges:
         cut = cut.placed(sliced.counts(case.events, cut))
-    table = sliced.detected(case.query, case.events, Cut(cut.slices, cut), numbered=numbered)
+    table = sliced.detected(case.query, case.events, SliceAssignment(cut.slices, cut), numbered=numbered)
     found = harness.table_rows(case.query, table)
     event(f"slices: {len(cut.slices)}, matches: {bool(found)}")
     harness.assert_same(case.query, case.events, found, f"cut at {[piece.start for piece in cut.slices]}")
@@ -122,7 +122,7 @@ def test_what_hangs_on_more_than_a_window(pattern: str, line: str, edge: int, wa
     assert isinstance(context, Context)
     cut = time_cut([edge], 2, context, counted=True)
     cut = cut.placed(sliced.counts(events, cut))
-    found = harness.table_rows(query, sliced.detected(query, events, Cut(cut.slices, cut)))
+    found = harness.table_rows(query, sliced.detected(query, events, SliceAssignment(cut.slices, cut)))
     harness.assert_same(query, events, found, f"cut at {edge}")
     assert [row[0] for row in found] == wanted
 

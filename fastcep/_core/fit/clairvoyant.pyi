@@ -3,7 +3,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-class Foresight:
+class Clairvoyant:
     def __init__(
         self,
         parents: Ints,

@@ -4,7 +4,7 @@
 Who knows the matches that are to be kept knows the rest: an event is needed if it is in one of them, a row if it has a
 descendant that leads to one, and no longer than until its last such child is born. Nothing else needs to be done, so that
 a set of kept matches has a cost, exactly what the engine would count. What is searched is a small loss for a large
-saving: `Foresight.order` drops, again and again, the row or the event with the least true contribution per true
+saving: `Clairvoyant.order` drops, again and again, the row or the event with the least true contribution per true
 consumption, both as they are after all drops so far (hybrid, section III-B: the ratio of the covering knapsack, with
 hindsight in place of estimates).
 
@@ -27,7 +27,7 @@ cdef enum:
     NONE = -1
 
 
-cdef class Foresight:
+cdef class Clairvoyant:
     """A record with hindsight.
 
     Parameters

@@ -18,7 +18,7 @@ cdef struct TypeName:
     int next                 # of those with the same slot, or -1
 
 
-cdef class Intake:
+cdef class BatchReader:
     cdef object layout_of    # gives the fields of an Arrow schema, or None
     cdef object strings
     cdef tuple sources       # of time, type, sequence number, columns; None where there is none

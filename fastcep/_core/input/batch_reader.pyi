@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-class Intake:
+class BatchReader:
     def __init__(
         self,
         layout_of: Callable[..., Any],

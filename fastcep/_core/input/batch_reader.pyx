@@ -41,7 +41,7 @@ cdef enum:
     UNKNOWN = 0xFFFF
 
 
-cdef class Intake:
+cdef class BatchReader:
     """The reader of one schema.
 
     Parameters

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 from fastcep._core.input.batch cimport Events
 
 
-cdef class Single:
+cdef class EventReader:
     cdef dict places         # of an attribute, or of what the time is called, its place in ``values``
     cdef int n_columns
     cdef bytes dtypes        # per place i, f, b or s; the time's and the sequence number's i

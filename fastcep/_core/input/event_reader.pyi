@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 
-class Single:
+class EventReader:
     def __init__(
         self,
         type_id: int,

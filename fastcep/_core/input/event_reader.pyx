@@ -18,7 +18,7 @@ cdef enum:
     MANY = 64                # keywords of an event that is not for here
 
 
-cdef class Single:
+cdef class EventReader:
     """The events of one type.
 
     Parameters

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from fastcep._core.input.batch cimport Events
-from fastcep._core.input.batch_reader cimport Intake
+from fastcep._core.input.batch_reader cimport BatchReader
 from fastcep._core.input.filters cimport Filters
 from fastcep._core.matcher.interrupt cimport Pieces
 
@@ -13,7 +13,7 @@ cdef struct Kept:            # a column that the event ring keeps
     uint8_t* nulls
 
 
-cdef class Lane:
+cdef class FastPath:
     cdef public int64_t _position
     cdef public bint _ended
     cdef public bint _waits          # matches wait that were found by a call which was interrupted
@@ -31,7 +31,7 @@ cdef class Lane:
     cdef Py_ssize_t step     # after so many of which these are judged
     cdef Filters filters
     cdef readonly Pieces _pieces
-    cdef Intake intake
+    cdef BatchReader intake
     cdef dict singles        # per name of a type
     cdef object strings
     cdef list nothings       # per query its matches in a call that found none,

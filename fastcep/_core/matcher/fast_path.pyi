@@ -1,15 +1,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fastcep._core.input.batch_reader import Intake
-from fastcep._core.input.event_reader import Single
+from fastcep._core.input.batch_reader import BatchReader
+from fastcep._core.input.event_reader import EventReader
 from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.interrupt import Pieces
 from fastcep._core.matcher.matcher import Matcher
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-class Lane:
+class FastPath:
     _position: int
     _ended: bool
     _waits: bool
@@ -20,7 +20,7 @@ class Lane:
     _sequence: int | None
     def _enter(self) -> bool: ...
     def _leave(self) -> None: ...
-    def _bind(self, intake: Intake, singles: Mapping[str, Single], strings: object) -> None: ...
+    def _bind(self, intake: BatchReader, singles: Mapping[str, EventReader], strings: object) -> None: ...
     def _shut(self) -> None: ...
     def _open(
         self,

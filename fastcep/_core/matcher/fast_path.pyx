@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from fastcep._core.input.event_reader cimport Single
+from fastcep._core.input.event_reader cimport EventReader
 from fastcep._core.matcher.interrupt cimport Pieces, always, poll
 from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.state.state_metrics cimport first_position
@@ -38,7 +38,7 @@ cdef enum:
     RELEASED = 64            # events for which it is worth while to give the GIL back
 
 
-cdef class Lane:
+cdef class FastPath:
     """The compiled side of an engine: where its stream stands, and the short way.
 
     The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose``,
@@ -82,8 +82,8 @@ cdef class Lane:
         """End what `_enter` began."""
         self.busy = False
 
-    def _bind(self, Intake intake not None, dict singles not None, strings):
-        """Say how the events of the schema are read: whole batches, and by type name a ``Single``."""
+    def _bind(self, BatchReader intake not None, dict singles not None, strings):
+        """Say how the events of the schema are read: whole batches, and by type name an `EventReader`."""
         self.intake, self.singles, self.strings = intake, singles, strings
 
     def _shut(self):
@@ -129,7 +129,7 @@ cdef class Lane:
 
     def _quick(self, data):
         """Take a batch the short way and give the matches; None: it has to go the long way."""
-        cdef Intake intake = self.intake
+        cdef BatchReader intake = self.intake
         if not self.is_open or self.busy or self._ended:
             return None
         self.busy = True
@@ -371,14 +371,14 @@ cdef object _by_batch = None     # takes an event the long way
 
 cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
     """``Engine.send`` by the calling convention that makes no dict of the keywords."""
-    cdef Lane self = <Lane>engine
+    cdef FastPath self = <FastPath>engine
     cdef PyObject* found
-    cdef Single single
+    cdef EventReader single
     if self.is_open and not self.busy and not self._ended and count == 1 and keywords != NULL:
         if PyUnicode_CheckExact(<object>arguments[0]):
             found = PyDict_GetItemWithError(self.singles, <object>arguments[0])
             if found != NULL:
-                single = <Single>found
+                single = <EventReader>found
                 self.busy = True
                 try:
                     if not self.is_settled:
@@ -422,7 +422,7 @@ def compiled(function):
     definition.ml_meth = <PyCFunction><void*>_send
     definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
     _by_batch = function
-    return PyDescr_NewMethod(<PyTypeObject*>Lane, definition)
+    return PyDescr_NewMethod(<PyTypeObject*>FastPath, definition)
 
 
 cdef list _kept = []

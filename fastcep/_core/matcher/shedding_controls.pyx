@@ -18,7 +18,7 @@ from fastcep._core.shed.lineage cimport observe_init
 from fastcep._core.shed.tables_memory cimport shed_init, slice_births
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
-from fastcep._core.state.lineage_tables cimport Observed
+from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport (
     DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried,
 )
@@ -397,7 +397,7 @@ cdef class Shedding:
         ``probed``, ``asked``, ``visited`` by look into a bucket; ``matches``: the record of each match; ``values`` by
         record of a state with features; ``tried``, ``tried_for``, ``event_values`` by event and variable. See lineage_tables.pxd.
         """
-        cdef Observed* own = &self.core.observed
+        cdef LineageTables* own = &self.core.observed
         own.on = False
         return {
             "parents": take(&own.parents), "events": take(&own.events),

@@ -5,18 +5,18 @@ from fastcep._core.memory.allocator cimport Budget
 from fastcep._core.memory.vectors cimport Vec
 
 
-cdef struct Seen:
+cdef struct MatchSet:
     Vec words                # the entries one after the other
     Vec ends                 # where each ends in words
     int32_t* slots           # open addressing: entry or -1
     int64_t n_slots
 
 
-cdef void seen_init(Seen* seen, Budget* budget) noexcept nogil
-cdef void seen_clear(Seen* seen) noexcept nogil
-cdef void forget(Seen* seen) noexcept nogil
-cdef int add_entry(Seen* seen) noexcept nogil
+cdef void seen_init(MatchSet* seen, Budget* budget) noexcept nogil
+cdef void seen_clear(MatchSet* seen) noexcept nogil
+cdef void forget(MatchSet* seen) noexcept nogil
+cdef int add_entry(MatchSet* seen) noexcept nogil
 
 
-cdef inline int64_t seen_bytes(const Seen* seen) noexcept nogil:
+cdef inline int64_t seen_bytes(const MatchSet* seen) noexcept nogil:
     return (seen.words.capacity + seen.ends.capacity) * 8 + seen.n_slots * 4

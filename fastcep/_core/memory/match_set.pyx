@@ -13,13 +13,13 @@ cdef enum:
     FIRST = 64
 
 
-cdef void seen_init(Seen* seen, Budget* budget) noexcept nogil:
+cdef void seen_init(MatchSet* seen, Budget* budget) noexcept nogil:
     """Make an empty set."""
-    memset(seen, 0, sizeof(Seen))
+    memset(seen, 0, sizeof(MatchSet))
     seen.words.budget = seen.ends.budget = budget
 
 
-cdef void seen_clear(Seen* seen) noexcept nogil:
+cdef void seen_clear(MatchSet* seen) noexcept nogil:
     """Give all memory back."""
     vec_free(&seen.words)
     vec_free(&seen.ends)
@@ -28,7 +28,7 @@ cdef void seen_clear(Seen* seen) noexcept nogil:
     seen.n_slots = 0
 
 
-cdef void forget(Seen* seen) noexcept nogil:
+cdef void forget(MatchSet* seen) noexcept nogil:
     """Empty the set, words of an entry that was never made included; slots for many more than there were go."""
     if seen.n_slots > max(<int64_t>FIRST, seen.ends.size * 16):
         give_back(seen.words.budget, seen.slots, seen.n_slots * 4)
@@ -39,7 +39,7 @@ cdef void forget(Seen* seen) noexcept nogil:
     seen.words.size = seen.ends.size = 0
 
 
-cdef int _place(Seen* seen, int32_t entry) noexcept nogil:
+cdef int _place(MatchSet* seen, int32_t entry) noexcept nogil:
     """Find the entry's place; 1 if an equal one has it already."""
     cdef int64_t start = 0 if entry == 0 else seen.ends.data[entry - 1], n = seen.ends.data[entry] - start, i, at
     cdef uint64_t h = 0
@@ -57,7 +57,7 @@ cdef int _place(Seen* seen, int32_t entry) noexcept nogil:
     return 0
 
 
-cdef int _grow(Seen* seen) noexcept nogil:
+cdef int _grow(MatchSet* seen) noexcept nogil:
     cdef int64_t slots = max(<int64_t>FIRST, seen.n_slots * 2)
     cdef int32_t* fresh = <int32_t*>obtain(seen.words.budget, slots * 4)
     cdef int32_t i
@@ -72,7 +72,7 @@ cdef int _grow(Seen* seen) noexcept nogil:
     return 0
 
 
-cdef int add_entry(Seen* seen) noexcept nogil:
+cdef int add_entry(MatchSet* seen) noexcept nogil:
     """Add the words pushed since the last entry: 1 if they are new, 0 if they were there, -1 without memory."""
     if seen.ends.size * 2 >= seen.n_slots and _grow(seen) < 0:
         return -1

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from fastcep._core.program.predicate cimport Code
-from fastcep._core.program.window_relevance cimport Able
+from fastcep._core.program.window_relevance cimport WindowRelevance
 
 
 cdef struct Column:         # an event column: where a chunk's values are
@@ -216,4 +216,4 @@ cdef class Tables:
     cdef State* states
     cdef IndexInfo* infos
     cdef ForAll* foralls
-    cdef Able able
+    cdef WindowRelevance able

@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
 
-cdef int able_new(Able* able, object plan) except -1:
+cdef int able_new(WindowRelevance* able, object plan) except -1:
     """Find out which members do what in ``plan`` (``fastcep.plan.Plan``)."""
     cdef Py_ssize_t i
     cdef uint64_t bit
@@ -35,7 +35,7 @@ cdef int able_new(Able* able, object plan) except -1:
     return 0
 
 
-cdef void able_free(Able* able) noexcept:
+cdef void able_free(WindowRelevance* able) noexcept:
     """Give the memory back."""
     free(able.extends)
     free(able.settles)

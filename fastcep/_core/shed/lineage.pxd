@@ -5,11 +5,11 @@ from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed
-from fastcep._core.state.lineage_tables cimport RECORD_AT, Observed
+from fastcep._core.state.lineage_tables cimport RECORD_AT, LineageTables
 
 
-cdef void observe_init(Observed* observed) noexcept nogil
-cdef void observe_free(Observed* observed) noexcept nogil
+cdef void observe_init(LineageTables* observed) noexcept nogil
+cdef void observe_free(LineageTables* observed) noexcept nogil
 cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int64_t own) noexcept nogil
 cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil
 cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil

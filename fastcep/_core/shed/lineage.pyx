@@ -25,10 +25,10 @@ from fastcep._core.memory.vectors cimport Vec, push, reserve, vec_free
 from fastcep._core.program.plan_tables cimport Column, Edge
 from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.lineage_tables cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, Observed
+from fastcep._core.state.lineage_tables cimport CLASS_BITS, EDGE_BITS, LISTS, RECORD_AT, LineageTables
 
 
-cdef void observe_init(Observed* observed) noexcept nogil:
+cdef void observe_init(LineageTables* observed) noexcept nogil:
     """Begin a record."""
     cdef Vec* lists[LISTS]
     cdef int i
@@ -39,7 +39,7 @@ cdef void observe_init(Observed* observed) noexcept nogil:
     observed.on = True
 
 
-cdef void observe_free(Observed* observed) noexcept nogil:
+cdef void observe_free(LineageTables* observed) noexcept nogil:
     """Forget it."""
     cdef Vec* lists[LISTS]
     cdef int i
@@ -51,7 +51,7 @@ cdef void observe_free(Observed* observed) noexcept nogil:
     observed.on = False
 
 
-cdef inline void _lists(Observed* observed, Vec** lists) noexcept nogil:
+cdef inline void _lists(LineageTables* observed, Vec** lists) noexcept nogil:
     lists[0], lists[1], lists[2], lists[3] = &observed.parents, &observed.events, &observed.edges, &observed.classes
     lists[4], lists[5] = &observed.placed, &observed.places
     lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.asked, &observed.visited
@@ -65,7 +65,7 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
 
     ``own`` is the class of the event.
     """
-    cdef Observed* observed = &core.observed
+    cdef LineageTables* observed = &core.observed
     cdef int64_t* words = core.shed.classes
     cdef const int64_t* from_ = NULL
     cdef int64_t parent = -1
@@ -104,7 +104,7 @@ cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil:
 
 cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil:
     """Note that event ``k`` of the chunk is tried for a variable, and its features."""
-    cdef Observed* observed = &core.observed
+    cdef LineageTables* observed = &core.observed
     cdef Vec* values = &observed.event_values
     cdef const Column* column
     cdef int64_t nulls = 0

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fastcep._core.input.filters cimport Passed
 from fastcep._core.memory.allocator cimport Budget
-from fastcep._core.memory.match_set cimport Seen
+from fastcep._core.memory.match_set cimport MatchSet
 from fastcep._core.memory.open_windows cimport Part, Windows
 from fastcep._core.memory.pending_matches cimport Pending
 from fastcep._core.memory.row_store cimport Bucket, Index, Source, column_of
@@ -13,8 +13,8 @@ from fastcep._core.program.plan_tables cimport (
     MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Leaf, Negation, State, Step,
 )
 from fastcep._core.program.predicate cimport Code, Input, Machine
-from fastcep._core.program.window_relevance cimport Able
-from fastcep._core.state.lineage_tables cimport Observed
+from fastcep._core.program.window_relevance cimport WindowRelevance
+from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport Prices, Shed
 from fastcep._core.state.stage cimport Stage
 
@@ -101,7 +101,7 @@ cdef struct Core:
     int64_t due              # the first time at which one is decided
     int64_t now              # time of the event, or of the decision
     int64_t blind            # time of the last event that was not taken, for want of memory
-    Seen seen                # sets of events that the event's matches bind
+    MatchSet seen                # sets of events that the event's matches bind
     int select
     bint consumes
     int after_match
@@ -116,7 +116,7 @@ cdef struct Core:
     int64_t window_time
     int64_t window_birth     # next_birth when it was
     uint64_t asked           # members to which the event may be bound in any window
-    Able able
+    WindowRelevance able
     bint tells               # partial matches that have timed out are an output
     Vec* timed_values        # output of partial matches that have timed out, as out_values and out_lengths
     Vec* timed_lengths
@@ -149,7 +149,7 @@ cdef struct Core:
     int64_t place            # more than one part: where a window closes, and the position of the event that opened it,
     int64_t opened
     Shed shed
-    Observed observed
+    LineageTables observed
     int event_type           # of the event that is matched: its type's number, if events are kept out of windows,
     int64_t event_position   # and its position
     Prices prices

@@ -9,7 +9,7 @@ cdef enum:
     RECORD_AT = 16           # a row's class word holds the number of its record above its class and mark
 
 
-cdef struct Observed:
+cdef struct LineageTables:
     bint on
     Budget budget
     Vec parents              # per record: that of the partial match that it extends, or -1,

@@ -13,7 +13,7 @@ from fastcep.cli.durable.segments import Segments
 
 if TYPE_CHECKING:
     from fastcep.cli.durable.folder import Folder
-    from fastcep.cli.durable.progress import Taker
+    from fastcep.cli.durable.progress import CountingEngine
     from fastcep.cli.summary import Summary
 
 __all__ = ["Commits"]
@@ -72,7 +72,9 @@ class Commits:
         """Whether it is time for the next."""
         return perf_counter() - self._last >= self._every
 
-    def commit(self, taker: Taker, summary: Summary, *, finished: bool = False, bad_rows: Part | None = None) -> Record:
+    def commit(
+        self, taker: CountingEngine, summary: Summary, *, finished: bool = False, bad_rows: Part | None = None
+    ) -> Record:
         """Commit what was taken and found so far.
 
         Parameters

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from fastcep.engine import Engine, Matches
     from fastcep.io import Source
 
-__all__ = ["Rest", "Taker"]
+__all__ = ["CountingEngine", "Rest"]
 
 _MEND = (
     ". Give the same input again (rows may have been added at its end), or start anew with another --checkpoint folder"
 )
 
 
-class Taker:
+class CountingEngine:
     """Hands rows to an engine and keeps count of those that it took.
 
     Parameters

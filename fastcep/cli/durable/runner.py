@@ -11,7 +11,7 @@ from fastcep.cli.durable.assemble import check_targets, missing, put_together
 from fastcep.cli.durable.commits import Commits
 from fastcep.cli.durable.digest import Digest
 from fastcep.cli.durable.folder import BAD_ROWS, SCRATCH, Folder
-from fastcep.cli.durable.progress import Rest, Taker
+from fastcep.cli.durable.progress import CountingEngine, Rest
 from fastcep.cli.durable.settings import check_settings, make_settings
 from fastcep.cli.inputs import each
 from fastcep.cli.sink import LateEvents, Sink
@@ -113,7 +113,7 @@ class _Run:
         with self._folder.without(SCRATCH), self._job.open() as source, self._commits as commits:
             rest = Rest(source, digest, self._before)
             self._folder.clear(self._before, keep=SCRATCH if self._keeps_bad_rows else "")
-            taker = Taker(self._engine, digest, commits.rows)
+            taker = CountingEngine(self._engine, digest, commits.rows)
             late = LateEvents(self._engine, commits.late)
             sink = Sink(self._engine, self._summary, commits.matches, late, self._shown)
             steps = self._steps(taker, rest)
@@ -136,11 +136,11 @@ class _Run:
         )
 
     @staticmethod
-    def _steps(taker: Taker, rest: Rest) -> Iterator[Matches]:
+    def _steps(taker: CountingEngine, rest: Rest) -> Iterator[Matches]:
         yield from each(taker, rest)
         yield taker.flush()
 
-    def _next(self, steps: Iterator[Matches], taker: Taker) -> Matches | None:
+    def _next(self, steps: Iterator[Matches], taker: CountingEngine) -> Matches | None:
         """Give the matches of the next step, None at the end. What was found before an error of the input is kept."""
         try:
             return next(steps, None)
@@ -154,6 +154,6 @@ class _Run:
                 error.add_note(f"committed up to row {self._commits.rows:,}; start the command again{more} to go on")
             raise
 
-    def _commit(self, taker: Taker, **end: Any) -> Record:
+    def _commit(self, taker: CountingEngine, **end: Any) -> Record:
         self._summary.stop(self._earlier + perf_counter() - self._start)
         return self._commits.commit(taker, self._summary, **end)

@@ -1,7 +1,7 @@
 """Cut the state of a keyed query along its key groups, and put parts together again.
 
-Everything that a start leads to has its start's key (:mod:`fastcep.plan.partition_key`), so a part is a choice of starts and of
-buckets. Explicit windows belong to the stream: every part has them.
+Everything that a start leads to has its start's key (:mod:`fastcep.plan.partition_key`), so a part is a choice of
+starts and of buckets. Explicit windows belong to the stream: every part has them.
 
 Invariant (tested): parts of a state put together in any order are that state, but for the numbers of births, of which
 only the order counts.
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.state.keygroups import GROUPS, NO_KEY
-from fastcep.engine.state.word_layout import START, STATE, State, Words
+from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan.plan import KeyPlan
 
 __all__ = ["Groups", "choose", "groups_of", "join"]
@@ -35,7 +35,7 @@ class Groups:
     partitions: Ints
 
 
-def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[np.uint8]]) -> Groups:
+def groups_of(words: WordLayout, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[np.uint8]]) -> Groups:
     """Find the key groups in a state; ``group`` gives those of words of keys."""
     starts = np.full(state["starts"].shape[1], GROUPS, np.int64)
     buckets = []
@@ -63,7 +63,7 @@ def groups_of(words: Words, state: State, key: KeyPlan, group: Callable[[Ints], 
     return Groups(starts, tuple(buckets), own, partitions)
 
 
-def choose(words: Words, state: State, groups: Groups, wanted: Flags) -> State:
+def choose(words: WordLayout, state: State, groups: Groups, wanted: Flags) -> State:
     """The part of a state that is in the groups whose flag is set (bool[GROUPS])."""
     flags = np.append(wanted, False)
     out: State = {"windows": state["windows"]}
@@ -93,7 +93,7 @@ def _numbers(chosen: Flags) -> Ints:
     return np.append(numbers, -1)
 
 
-def join(words: Words, one: State, other: State) -> tuple[State, int]:
+def join(words: WordLayout, one: State, other: State) -> tuple[State, int]:
     """Put two parts of a state together, that have no group and so no bucket in common.
 
     Births are numbered anew, by the event that made a row, because each part may have counted for itself.
@@ -133,7 +133,7 @@ def join(words: Words, one: State, other: State) -> tuple[State, int]:
     return out, _give_births(words, out)
 
 
-def _shifted(words: Words, state: State, starts: int, nodes: int) -> State:
+def _shifted(words: WordLayout, state: State, starts: int, nodes: int) -> State:
     """A copy whose numbers of starts and nodes begin behind those of another."""
     out: State = {name: table.copy() for name, table in state.items()}
     out["nodes"][0] += starts
@@ -155,7 +155,7 @@ def _by_place(heads: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return heads[:, order], rows[:, first + np.arange(len(first))]
 
 
-def _give_births(words: Words, state: State) -> int:
+def _give_births(words: WordLayout, state: State) -> int:
     """Number all births anew, by the event that made a row and then as they were; returns how many there are."""
     parts = [(table, row, words.made_at(state, table)) for table, row in words.births() if state[table].shape[1]]
     if not parts:

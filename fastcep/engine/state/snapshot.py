@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.partitioned_matcher import Matching
-from fastcep.engine.query_set import Queries
+from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
-from fastcep.engine.running_query import Running
+from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.container import pack
 from fastcep.engine.state.foreign_events import group_of_keys
 from fastcep.engine.state.key_group_split import choose, groups_of, join
@@ -36,19 +36,19 @@ from fastcep.engine.state.stored_events import (
 )
 from fastcep.engine.state.string_codes import Codes, Texts
 from fastcep.engine.state.validation import Stand, check_columns, check_state
-from fastcep.engine.state.word_layout import State, Words
+from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.errors import MemoryLimitError, SnapshotError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.stored import Misfit
 
-__all__ = ["Here", "extracted", "layout", "merged", "put", "snapshot"]
+__all__ = ["EngineParts", "extracted", "layout", "merged", "put", "snapshot"]
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Tables = Mapping[str, Mapping[str, Any]]
-Held = tuple[Words, State] | None  #: what a query holds; None for nothing, not even an open window
+Held = tuple[WordLayout, State] | None  #: what a query holds; None for nothing, not even an open window
 
 #: Of what a part leaves out, because it counts what the engine did and not what is in the groups.
 _COUNTS = dict.fromkeys((
@@ -57,7 +57,7 @@ _COUNTS = dict.fromkeys((
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class EngineParts:
     """An engine, as far as its state is concerned.
 
     Attributes
@@ -71,7 +71,7 @@ class Here:
     """
 
     schema: Schema
-    queries: Queries
+    queries: QuerySet
     strings: StringTable
     order: Reorderer | None
     stands: dict[str, Any]
@@ -88,7 +88,7 @@ class _Writer:
     texts: Texts
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def add_state(self, prefix: str, words: Words, state: State) -> None:
+    def add_state(self, prefix: str, words: WordLayout, state: State) -> None:
         for table, row, where in words.texts(state):
             self.texts.add(state[table][row], where)
         for name in words.shapes:
@@ -106,14 +106,14 @@ class _Writer:
         self.tables[name] = rows
 
 
-def snapshot(here: Here, groups: tuple[int, ...] | None) -> bytes:
+def snapshot(here: EngineParts, groups: tuple[int, ...] | None) -> bytes:
     """Write an engine's state; ``groups``: of these key groups only, without counters and what waits to be taken."""
     if groups is not None:
         return _written(here, groups, [_part(here, held, _flags(groups)) for held in map(_held, here.queries)])
     return _written(here, None, [_held(item) for item in here.queries])
 
 
-def extracted(here: Here, groups: tuple[int, ...]) -> tuple[bytes, list[Matching]]:
+def extracted(here: EngineParts, groups: tuple[int, ...]) -> tuple[bytes, list[Matching]]:
     """Write the state of key groups; give it, and matchers that hold what the queries hold without it.
 
     Raises
@@ -130,11 +130,11 @@ def extracted(here: Here, groups: tuple[int, ...]) -> tuple[bytes, list[Matching
     ]
 
 
-def _held(item: Running) -> Held:
-    return None if item.matcher.is_empty else (Words(item.plan, item.matcher), item.matcher.dump())
+def _held(item: RunningQuery) -> Held:
+    return None if item.matcher.is_empty else (WordLayout(item.plan, item.matcher), item.matcher.dump())
 
 
-def _part(here: Here, held: Held, wanted: Flags) -> Held:
+def _part(here: EngineParts, held: Held, wanted: Flags) -> Held:
     """What is in the key groups whose flag is set."""
     if held is None:
         return None
@@ -144,7 +144,7 @@ def _part(here: Here, held: Held, wanted: Flags) -> Held:
     return words, choose(words, state, groups_of(words, state, key, group_of_keys(key.dtype, here.strings)), wanted)
 
 
-def _written(here: Here, groups: tuple[int, ...] | None, states: Sequence[Held]) -> bytes:
+def _written(here: EngineParts, groups: tuple[int, ...] | None, states: Sequence[Held]) -> bytes:
     """Write what the queries hold, and what belongs to the stream."""
     writer = _Writer(Texts(here.strings))
     bound: list[Ints] = []
@@ -176,7 +176,7 @@ def _written(here: Here, groups: tuple[int, ...] | None, states: Sequence[Held])
     return pack(header, writer.tables)
 
 
-def _listed(here: Here, groups: tuple[int, ...] | None) -> list[int] | None:
+def _listed(here: EngineParts, groups: tuple[int, ...] | None) -> list[int] | None:
     """The groups that a snapshot has; None: all there are, or nobody knows."""
     owned = here.queries.owned
     if groups is None:
@@ -185,7 +185,7 @@ def _listed(here: Here, groups: tuple[int, ...] | None) -> list[int] | None:
 
 
 def _write_query(
-    writer: _Writer, prefix: str, item: Running, held: Held, groups: tuple[int, ...] | None
+    writer: _Writer, prefix: str, item: RunningQuery, held: Held, groups: tuple[int, ...] | None
 ) -> dict[str, Any]:
     """Write what belongs to a query; give its part of the header."""
     # Under "shedding" there may be what a load shedder has learned of these groups; none does by group yet.
@@ -201,7 +201,7 @@ def _write_query(
         facts["slide"] = item.windows.slide
         facts["bounds"] = [small.numbers for small in item.windows.matchers]
         for number, small in enumerate(item.windows.matchers):
-            writer.add_state(f"{prefix}{number} ", Words(small.plan, small), small.dump())
+            writer.add_state(f"{prefix}{number} ", WordLayout(small.plan, small), small.dump())
     if item.timed is not None and groups is None:
         writer.tables |= {f"{prefix}timed {name}": columns for name, columns in item.timed.columns()}
     return facts
@@ -216,7 +216,7 @@ def _flags(groups: Sequence[int]) -> Flags:
 # ------------------------------------------------------------------------ reading
 
 
-def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matching]:
+def merged(here: EngineParts, header: Mapping[str, Any], tables: Tables) -> list[Matching]:
     """Matchers that hold what the queries of an engine hold and the groups of a snapshot, whose events go to the ring.
 
     Raises
@@ -235,7 +235,7 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matchi
         prefix = f"{number} "
         tells = any(name.startswith((prefix + "index ", prefix + "waiting", prefix + "part")) for name in tables)
         if tells or others["blind"] > numbers["blind"]:
-            words = Words(item.plan, matcher)
+            words = WordLayout(item.plan, matcher)
             stand = Stand(prefix, header["position"], others, _classes(here, number))
             part, state = _read_state(tables, words, codes, stand), matcher.dump()
             bound += words.positions(part)
@@ -250,7 +250,7 @@ def merged(here: Here, header: Mapping[str, Any], tables: Tables) -> list[Matchi
     return matchers
 
 
-def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
+def put(here: EngineParts, header: Mapping[str, Any], tables: Tables) -> None:
     """Give an engine that is new the state of a snapshot; one that this fails for is not used.
 
     Raises
@@ -262,7 +262,7 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
     bound: list[Ints] = []
     position = header["position"]
     for number, (item, facts) in enumerate(zip(here.queries, header["queries"], strict=True)):
-        words = Words(item.plan, item.matcher)
+        words = WordLayout(item.plan, item.matcher)
         prefix = f"{number} "
         stand = Stand(prefix, position, facts["numbers"], _classes(here, number))
         state = _read_state(tables, words, codes, stand)
@@ -272,7 +272,7 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
         if item.windows is not None:
             item.windows.slide = facts["slide"]
             for place, (small, numbers) in enumerate(zip(item.windows.matchers, facts["bounds"], strict=True)):
-                own = Words(small.plan, small)
+                own = WordLayout(small.plan, small)
                 stand = Stand(f"{prefix}{place} ", position, numbers, 1)
                 _load(item.name, small, _read_state(tables, own, codes, stand), numbers)
         if item.timed is not None:
@@ -290,7 +290,7 @@ def put(here: Here, header: Mapping[str, Any], tables: Tables) -> None:
         here.order.put(header["order"], held, late, header["time"])
 
 
-def _loaded(item: Running, state: State, numbers: dict[str, int]) -> Matching:
+def _loaded(item: RunningQuery, state: State, numbers: dict[str, int]) -> Matching:
     """A matcher for a query that holds a state."""
     matcher = item.fresh()
     matcher.set_limit(item.matcher.limit)
@@ -313,25 +313,25 @@ def _load(name: str, matcher: Matching, state: State, numbers: dict[str, int]) -
         ) from None
 
 
-def _codes(here: Here, tables: Tables) -> Codes:
+def _codes(here: EngineParts, tables: Tables) -> Codes:
     """Refuse tables that belong to nothing; give the texts codes."""
     known = {"events", "held", "late", "texts"} if here.order is not None else {"events", "texts"}
     for number, item in enumerate(here.queries):
-        known |= {f"{number} {name}" for name in Words(item.plan, item.matcher).shapes}
+        known |= {f"{number} {name}" for name in WordLayout(item.plan, item.matcher).shapes}
         for place, small in enumerate([] if item.windows is None else item.windows.matchers):
-            known |= {f"{number} {place} {name}" for name in Words(small.plan, small).shapes}
+            known |= {f"{number} {place} {name}" for name in WordLayout(small.plan, small).shapes}
         known |= {f"{number} timed {name}" for name in ([] if item.timed is None else item.timed.tables)}
     check_tables(tables, known)
     return Codes(here.strings, tables.get("texts"))
 
 
-def _classes(here: Here, number: int) -> int:
+def _classes(here: EngineParts, number: int) -> int:
     """How many classes of partial matches a query has; 256 if nobody tells them apart."""
     control = here.queries.control
     return 256 if control is None else control.queries[number].shedding.stride
 
 
-def _read_state(tables: Tables, words: Words, codes: Codes, stand: Stand) -> State:
+def _read_state(tables: Tables, words: WordLayout, codes: Codes, stand: Stand) -> State:
     """The tables of a matcher's state, each as one array again, and checked."""
     state: State = {}
     for name, rows in words.shapes.items():
@@ -346,7 +346,7 @@ def _read_state(tables: Tables, words: Words, codes: Codes, stand: Stand) -> Sta
     return state
 
 
-def _put_events(here: Here, tables: Tables, codes: Codes, position: int, bound: Sequence[Ints]) -> None:
+def _put_events(here: EngineParts, tables: Tables, codes: Codes, position: int, bound: Sequence[Ints]) -> None:
     if here.queries.ring is not None:
         check_bound(bound, tables.get("events"), here.queries.ring, position)
         put_events(here.queries.ring, here.schema, tables.get("events"), codes, position)

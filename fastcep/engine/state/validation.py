@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.word_layout import START, STATE, State, Words
+from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan import Plan
 from fastcep.stored import COUNT, INT64, MOST, Check, Misfit, whole
 
@@ -102,7 +102,7 @@ def check_within(name: str, values: npt.NDArray[Any], low: int, high: int) -> No
         raise Misfit(f"{name}, entry {at}", str(int(values[at])), expected)
 
 
-def check_state(words: Words, state: State, stand: Stand) -> None:
+def check_state(words: WordLayout, state: State, stand: Stand) -> None:
     """Refuse a state of which a number does not fit what it indexes, or what others say.
 
     Parameters
@@ -130,7 +130,7 @@ def check_state(words: Words, state: State, stand: Stand) -> None:
     check.counts()
 
 
-def _rows(words: Words, state: State, stand: Stand) -> Iterator[_Row]:
+def _rows(words: WordLayout, state: State, stand: Stand) -> Iterator[_Row]:
     """What each row of a state may be; rows of which it may be anything are left out."""
     plan, numbers = words.plan, stand.numbers
     last, births = min(numbers["last"], stand.position - 1), numbers["next_birth"] - 1
@@ -184,7 +184,7 @@ def _rows(words: Words, state: State, stand: Stand) -> Iterator[_Row]:
 class _Checker:
     """What must hold between the rows of a state, whose numbers are all within their ranges."""
 
-    def __init__(self, words: Words, state: State, stand: Stand) -> None:
+    def __init__(self, words: WordLayout, state: State, stand: Stand) -> None:
         self._words, self._state, self._stand = words, state, stand
         self._plan: Plan = words.plan
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeptPlan, NegationPlan
 
-__all__ = ["START", "STATE", "Fixed", "State", "Words"]
+__all__ = ["START", "STATE", "FixedWords", "State", "WordLayout"]
 
 Ints = npt.NDArray[np.int64]
 State = dict[str, Ints]  #: what `Matcher.dump` gives
@@ -26,7 +26,7 @@ START, STATE, _BINDINGS = 3, 4, 6
 _POSITION = (1 << 48) - 1  # of a node's word
 
 
-class Laid(Protocol):
+class HasLayout(Protocol):
     """A matcher, as far as it is asked here."""
 
     @property
@@ -35,7 +35,7 @@ class Laid(Protocol):
         ...
 
 
-class Fixed(NamedTuple):
+class FixedWords(NamedTuple):
     """The fixed words of the rows of an index: how many, and the places of some (-1: none), see `Matcher.layout`."""
 
     words: int
@@ -54,7 +54,7 @@ class _Register:
     bit: int
 
 
-class Words:
+class WordLayout:
     """Where what stands in the state of one plan.
 
     Attributes
@@ -69,12 +69,12 @@ class Words:
         Words of the key of the last index, if matches are limited by partition; else 0.
     """
 
-    def __init__(self, plan: Plan, matcher: Laid) -> None:
+    def __init__(self, plan: Plan, matcher: HasLayout) -> None:
         self.plan = plan
         # A plan has one of them at most.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
         self._nodes, indexes = matcher.layout
-        self.fixed = [Fixed(*item) for item in indexes]
+        self.fixed = [FixedWords(*item) for item in indexes]
         self.counts = len(plan.per_partition[0]) if plan.limit and plan.per_partition else 0
         self.shapes = self._shapes()
         self._texts = [self._index_texts(number) for number in range(len(plan.indexes) + len(self._kept))]

@@ -11,7 +11,7 @@ from fastcep.report.evaluation.figure import picture
 from fastcep.report.evaluation.number_text import duration
 from fastcep.report.evaluation.strategy_style import INK, looks
 
-__all__ = ["Course", "courses"]
+__all__ = ["LatencyChart", "courses"]
 
 _WIDTH, _HEIGHT = 270, 150
 _AXES = (0.2, 0.15, 0.775, 0.8)  #: left, bottom, width, height; the same in all, so that they can be compared
@@ -21,14 +21,14 @@ _FITS = 3.5  #: the run without shedding is drawn if its mean is at most so many
 
 
 @dataclass(frozen=True)
-class Course:
+class LatencyChart:
     """The latencies of a strategy in the order of the events, as a picture."""
 
     cell: Cell
     svg: str
 
 
-def courses(evaluation: Evaluation, target: str, prefix: str) -> list[Course]:
+def courses(evaluation: Evaluation, target: str, prefix: str) -> list[LatencyChart]:
     """The pictures of a target, on one scale; those of references last. Of the first seed."""
     series = {
         each["shedder"]: each for each in evaluation.document["series"] if each["target"] == target and each["latency"]
@@ -40,7 +40,7 @@ def courses(evaluation: Evaluation, target: str, prefix: str) -> list[Course]:
         plain = None
     top = max(_highest(evaluation, each) for each in [*series.values(), *([plain] if plain else [])])
     return [
-        Course(cell, _draw(evaluation, cell, series[cell.strategy.name], plain, top, f"{prefix}{number}-"))
+        LatencyChart(cell, _draw(evaluation, cell, series[cell.strategy.name], plain, top, f"{prefix}{number}-"))
         for number, cell in enumerate(evaluation.of(target))
         if cell.strategy.name in series
     ]

@@ -10,7 +10,7 @@ from fastcep.report.evaluation.charts import charts, swatch
 from fastcep.report.evaluation.columns import Column, columns
 from fastcep.report.evaluation.facts import setting_facts
 from fastcep.report.evaluation.heat_table import heat_tables
-from fastcep.report.evaluation.latency_chart import Course, courses
+from fastcep.report.evaluation.latency_chart import LatencyChart, courses
 from fastcep.report.evaluation.number_text import (
     NONE,
     STATISTICS,
@@ -152,7 +152,7 @@ def over_time(evaluation: Evaluation) -> str:
     return _by_target(evaluation, "Latency over time", note, groups, "time")
 
 
-def _panel(evaluation: Evaluation, course: Course) -> str:
+def _panel(evaluation: Evaluation, course: LatencyChart) -> str:
     more = "" if course.cell.counts else tag("p", safe(course.cell.why), _class="why")
     return tag("figure", tag("figcaption", _name(evaluation, course.cell)) + course.svg + more)
 

@@ -15,9 +15,9 @@ from fastcep.plan.plan import EdgePlan
 from fastcep.query.patterns import leaves_of
 from fastcep.shedding.counts.piece import Ints, Piece, Spans
 from fastcep.shedding.hybrid.attribution import Account
-from fastcep.shedding.lineage import Observation
+from fastcep.shedding.lineage import Lineage
 
-__all__ = ["GONE", "MATCH", "START", "Lives"]
+__all__ = ["GONE", "MATCH", "START", "Lifetimes"]
 
 #: Beside the states of the plan.
 START, GONE, MATCH = -1, -2, -3
@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"\w+(\[\w+\])?\.\w+")  # an attribute of an event
 _NEVER = np.iinfo(np.int64).max
 
 
-class Lives:
+class Lifetimes:
     """The partial matches of a record, each in each of its windows.
 
     Parameters
@@ -54,7 +54,7 @@ class Lives:
         Per record the state of what came of it then; GONE where nothing did.
     """
 
-    def __init__(self, who: str, record: Observation, piece: Piece, spans: Spans | None) -> None:
+    def __init__(self, who: str, record: Lineage, piece: Piece, spans: Spans | None) -> None:
         account = Account(record, piece.batch.time, 1, CostTable("none"), {}, {})
         self.record, self._spans, self._n = record, spans, len(piece)
         self.stored, self.matched, self._starts = account.stored, account.matched, account.starts

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.input.batch import Batch
-from fastcep.engine.constant_binding import Linker
+from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
@@ -122,7 +122,7 @@ class Spans:
         n, length = len(piece), plan.windows.length
         if n == 0:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64))
-        link = Linker(piece.strings)
+        link = ConstantBinder(piece.strings)
         link.prepare(plan.query)
         opens, _, closes, closed = WindowBounds(plan, link).find(Batch(piece.batch, 0), None)
         if plan.windows.closing == AFTER_EVENTS:

@@ -9,10 +9,10 @@ from fastcep.overload.costs import CostTable
 from fastcep.plan import Plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.text_helpers import place
-from fastcep.shedding.counts.lifetimes import GONE, MATCH, START, Lives
+from fastcep.shedding.counts.lifetimes import GONE, MATCH, START, Lifetimes
 from fastcep.shedding.counts.piece import Ints, Piece
 
-__all__ = ["GONE", "MATCH", "START", "Tally", "state_names_of"]
+__all__ = ["GONE", "MATCH", "START", "TransitionSums", "state_names_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def state_names_of(plan: Plan) -> list[str]:
     return [place(told, number) for number in range(len(plan.states))]
 
 
-class Tally:
+class TransitionSums:
     """Observations and their time, by pairs of states; times in picoseconds, so that they add up exactly.
 
     Parameters
@@ -41,7 +41,7 @@ class Tally:
         self._observed, self._stayed, self._time = np.zeros((3, self._width * self._width), np.int64)
         self._price = {key: round(value * 1000) for key, value in prices.nanoseconds.items()}
 
-    def count(self, lives: Lives, piece: Piece) -> None:
+    def count(self, lives: Lifetimes, piece: Piece) -> None:
         """Count what partial matches met, and what came of them."""
         record, states = lives.record, lives.record.states
         for number, last in lives.windows(np.flatnonzero(lives.stored)):

@@ -17,11 +17,11 @@ import pyarrow as pa
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.query import ast, to_text
-from fastcep.shedding.counts.lifetimes import Lives
+from fastcep.shedding.counts.lifetimes import Lifetimes
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, piece_of
 from fastcep.shedding.counts.refused import check_query
 from fastcep.shedding.counts.tables import described, same
-from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, Tally, state_names_of
+from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, TransitionSums, state_names_of
 from fastcep.shedding.lineage import observe
 
 __all__ = ["added", "transition_counts"]
@@ -89,8 +89,8 @@ def transition_counts(
     piece = piece_of(_WHO, query, events, owned, base)
     spans = None if plan.windows is None else Spans.of(piece, plan)
     (record,) = observe(query, piece.events, cost_table=prices, index=index).records
-    lives = Lives(_WHO, record, piece, spans)
-    tally = Tally(len(record.plan.states), prices)
+    lives = Lifetimes(_WHO, record, piece, spans)
+    tally = TransitionSums(len(record.plan.states), prices)
     tally.count(lives, piece)
     _count_start(tally, lives, piece, spans)
     if piece.head_owned[0] < piece.head_owned[1]:  # only their costs are left to count
@@ -106,7 +106,7 @@ def transition_counts(
     return described(_table(tally, names), told)
 
 
-def _count_start(tally: Tally, lives: Lives, piece: Piece, spans: Spans | None) -> None:
+def _count_start(tally: TransitionSums, lives: Lifetimes, piece: Piece, spans: Spans | None) -> None:
     """Count the events that were met by what begins partial matches."""
     roots = lives.born & (lives.record.parents < 0) & piece.owns(lives.record.events)
     beginning = np.unique(lives.record.events[roots])
@@ -121,7 +121,7 @@ def _count_start(tally: Tally, lives: Lives, piece: Piece, spans: Spans | None) 
     tally.add_start(stays, piece.last - piece.first, relevant)
 
 
-def _table(tally: Tally, names: Sequence[str]) -> pa.Table:
+def _table(tally: TransitionSums, names: Sequence[str]) -> pa.Table:
     known = {START: "start", GONE: "gone", MATCH: "match"} | dict(enumerate(names))
     source, target = tally.pairs()
     order = np.lexsort((_place(target, len(names)), source))

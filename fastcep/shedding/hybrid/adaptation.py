@@ -26,7 +26,7 @@ from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequenc
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Adapted"]
+__all__ = ["AdaptedFlow"]
 
 Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ _TRACE = 1e-7
 _RARE = 2.0
 
 
-class Adapted:
+class AdaptedFlow:
     """The flow of a query, and how it has changed.
 
     Parameters

@@ -20,7 +20,7 @@ from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 from fastcep.shedding.hybrid.columns import ORDINAL, POSITION
-from fastcep.shedding.lineage import Observation
+from fastcep.shedding.lineage import Lineage
 
 __all__ = ["Account", "Names", "last_in_slices"]
 
@@ -69,7 +69,7 @@ class Account:
 
     def __init__(
         self,
-        record: Observation,
+        record: Lineage,
         times: Ints,
         slices: int,
         prices: CostTable,
@@ -239,7 +239,7 @@ def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
     return np.full((slices, len(times)), len(times))
 
 
-def _starts(record: Observation) -> Ints:
+def _starts(record: Lineage) -> Ints:
     """Per record the position of its first event; parents come before their children, so a few rounds find all."""
     first = record.parents.copy()
     roots = np.flatnonzero(first < 0)

@@ -6,7 +6,7 @@ loses least and has at least the demanded share of all weights. An event is drop
 could become is chosen.
 
 The weights of a partial match and of those that come of it overlap, so that less is saved than is covered; the control
-asks for more then. `Levels`, which knows what comes of what, loses less for the same latency.
+asks for more then. `DropOrder`, which knows what comes of what, loses less for the same latency.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from fastcep._core.fit.covering_knapsack import Knapsack, greedy
 from fastcep.overload.costs import CostTable
-from fastcep.shedding.hybrid.drop_order import Chosen, Shape
+from fastcep.shedding.hybrid.drop_order import Selection, TableSizes
 from fastcep.shedding.hybrid.flow import Flow
 
-__all__ = ["Covering"]
+__all__ = ["CoveringKnapsack"]
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]
@@ -27,7 +27,7 @@ Bits = npt.NDArray[np.bool_]
 _STEPS = 1000
 
 
-class Covering:
+class CoveringKnapsack:
     """Of one query.
 
     Parameters
@@ -47,7 +47,7 @@ class Covering:
     """
 
     def __init__(
-        self, flow: Flow, prices: CostTable, shape: Shape, events: bool, rows: bool, exact: bool, more: Floats
+        self, flow: Flow, prices: CostTable, shape: TableSizes, events: bool, rows: bool, exact: bool, more: Floats
     ) -> None:
         self._flow, self._prices, self._shape = flow, prices, shape
         self._events, self._rows, self._exact = events, rows, exact
@@ -61,7 +61,7 @@ class Covering:
         """The demand that loses least where events are cut off: it is not known here."""
         return 0.0
 
-    def choose(self, demand: float) -> Chosen:
+    def choose(self, demand: float) -> Selection:
         """What is dropped to cover a share of the weights."""
         flow, shape = self._flow, self._shape
         need = demand * float(self._weights.sum())
@@ -77,7 +77,7 @@ class Covering:
         cells = np.zeros((shape.states, shape.classes, shape.slices))
         if self._rows:
             cells[:, : flow.stride] = falls.reshape(flow.states, flow.stride, -1)
-        return Chosen(binds, cells, kept, saved)
+        return Selection(binds, cells, kept, saved)
 
     def _withheld(self, falls: Bits) -> Bits:
         """The kinds of events all of whose children fall, and are no matches."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fastcep.shedding.hybrid.flow import Flow, Step
 
-__all__ = ["Chosen", "Levels", "Shape"]
+__all__ = ["DropOrder", "Selection", "TableSizes"]
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]
@@ -24,7 +24,7 @@ _FREE = 1e-9  # share of the matches that may be lost by what loses nothing
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableSizes:
     """Sizes of a query's tables: variables and classes of their events, states, classes and slices."""
 
     members: int
@@ -35,7 +35,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Selection:
     """What is dropped for a demand.
 
     Attributes
@@ -52,7 +52,7 @@ class Chosen:
     saved: float
 
 
-class Levels:
+class DropOrder:
     """Of one query.
 
     Parameters
@@ -70,7 +70,7 @@ class Levels:
         float64[levels]: shares of the work and of the matches, ascending and descending.
     """
 
-    def __init__(self, steps: Sequence[Step], flow: Flow, shape: Shape) -> None:
+    def __init__(self, steps: Sequence[Step], flow: Flow, shape: TableSizes) -> None:
         binds = np.zeros((shape.members, shape.event_classes), bool)
         cut = np.full((shape.states, shape.classes), shape.slices, np.int16)
         saved, kept = [0.0], [1.0]
@@ -113,7 +113,7 @@ class Levels:
         """
         return float(self.saved[np.argmin(1 - self.kept + loss * (1 - self.saved))])
 
-    def choose(self, demand: float) -> Chosen:
+    def choose(self, demand: float) -> Selection:
         """What is dropped to save a share of the work."""
         last = len(self.saved) - 1
         level = min(max(int(np.searchsorted(self.saved, demand, "right")) - 1, self.free), last)
@@ -121,7 +121,7 @@ class Levels:
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
         own, more = (self._slices >= self._cuts[of][:, :, None] for of in (level, upper))
-        return Chosen(
+        return Selection(
             (1 - part) * self._binds[level] + part * self._binds[upper],
             self._born[level][:, :, None].astype(np.float64) * ((1 - part) * own + part * more),
             float((1 - part) * self.kept[level] + part * self.kept[upper]),

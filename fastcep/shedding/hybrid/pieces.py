@@ -40,7 +40,7 @@ from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, merged_
 from fastcep.shedding.lineage import observe
 from fastcep.shedding.options import as_choice, as_count
 
-__all__ = ["Kind", "Looked", "Observer", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
+__all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
 _SLICES = 64  # that the matcher has room for
 _FEATURES = 16  # that are recorded of one variable
@@ -52,7 +52,7 @@ Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and of which vari
 
 
 @dataclass(frozen=True)
-class Looked:
+class PieceSummary:
     """What there is in a piece, or in several: they add up.
 
     Attributes
@@ -74,7 +74,7 @@ class Looked:
     variables: tuple[str, ...]
 
     @classmethod
-    def merged(cls, several: Sequence[Looked]) -> Looked:
+    def merged(cls, several: Sequence[PieceSummary]) -> PieceSummary:
         """What there is in all of them."""
         kinds = several[0].summaries
         return cls(
@@ -132,7 +132,7 @@ class Observer:
             return self._made.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
-    def look(self, piece: Piece) -> Looked:
+    def look(self, piece: Piece) -> PieceSummary:
         """What there is in a piece."""
         account = self.account(piece)
         kinds = [("partial match", name) for name in self.features if account.states_of(name)]
@@ -144,7 +144,7 @@ class Observer:
             self._made[kind] = members
         first, last = account.owned
         stored = int((account.stored & account.mine).sum())
-        return Looked(summaries, last - first, stored, account.reach, account.variables)
+        return PieceSummary(summaries, last - first, stored, account.reach, account.variables)
 
     def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """How often which values occur in classes."""
@@ -208,10 +208,10 @@ def fit_pieces(
     prices = cost_table_of(cost_table)
     observer = Observer(query, *_names(query, features), slices, prices, index, consumption == "memory", seed)
     apart = partial(_apart, clusters=clusters, per=per, seed=seed, references=references)
-    found = pieces.gather("members", observer.look, Looked.merged, _by_kind, apart)
+    found = pieces.gather("members", observer.look, PieceSummary.merged, _by_kind, apart)
     looked, told = next(iter(found), None), found[1:]  # nothing of no events
-    if not isinstance(looked, Looked) or not looked.stored:
-        events = looked.events if isinstance(looked, Looked) else 0
+    if not isinstance(looked, PieceSummary) or not looked.stored:
+        events = looked.events if isinstance(looked, PieceSummary) else 0
         raise ValidationError(
             f"{_WHO}: query {query.name!r} has no partial match in {events:,} events of history; give events in which "
             "it has some"
@@ -248,15 +248,15 @@ def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, 
     check_options(per, percentile)
 
 
-def _by_kind(looked: Looked) -> Sequence[Looked | tuple[Kind, Summary]]:
+def _by_kind(looked: PieceSummary) -> Sequence[PieceSummary | tuple[Kind, Summary]]:
     """What there is, without summaries; and these, of kind after kind."""
     return [replace(looked, summaries={}), *looked.summaries.items()]
 
 
 def _apart(
-    part: Looked | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
+    part: PieceSummary | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
 ) -> Any:
-    if isinstance(part, Looked):
+    if isinstance(part, PieceSummary):
         return part
     kind, summary = part
     return kind, told_apart(summary, clusters=clusters, per=per, seed=seed, map=references)

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import Classes, Orders, Tree, View
+from fastcep.overload.protocols import Classes, DropPlan, QueryView, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.hybrid.adaptation import Adapted
-from fastcep.shedding.hybrid.covering_knapsack import Covering
-from fastcep.shedding.hybrid.drop_order import Chosen, Levels, Shape
+from fastcep.shedding.hybrid.adaptation import AdaptedFlow
+from fastcep.shedding.hybrid.covering_knapsack import CoveringKnapsack
+from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
@@ -48,7 +48,7 @@ Given = Model | str | PathLike[str]
 
 
 @dataclass(slots=True)
-class Course:
+class SheddingState:
     """How much of a query's work is saved, since it is more than nothing.
 
     Attributes
@@ -81,8 +81,8 @@ class Hybrid(Baseline):
     seed
         Of what is drawn.
     selection
-        How it is chosen what to drop: by the order of `Levels`, or by the paper's covering knapsack, solved by dynamic
-        programming (``"knapsack"``) or greedily.
+        How it is chosen what to drop: by the order of `DropOrder`, or by the paper's covering knapsack, solved by
+        dynamic programming (``"knapsack"``) or greedily.
     adapt
         Whether the model is kept up with the stream while load is shed.
     explore
@@ -127,10 +127,10 @@ class Hybrid(Baseline):
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
         self.slices = max(item.flow.slices for item in self._models.values())
-        self._levels: dict[str, Levels | Covering] = {}
-        self._courses: dict[str, Course] = {}
-        self._standing: dict[str, tuple[Levels | Covering, float, bool, Orders]] = {}
-        self._learned = {name: Adapted(item.flow) for name, item in self._models.items()}
+        self._levels: dict[str, DropOrder | CoveringKnapsack] = {}
+        self._courses: dict[str, SheddingState] = {}
+        self._standing: dict[str, tuple[DropOrder | CoveringKnapsack, float, bool, DropPlan]] = {}
+        self._learned = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
@@ -162,14 +162,14 @@ class Hybrid(Baseline):
         """Those of its model."""
         return self._models[query.name].flow.slices
 
-    def learn(self, views: Sequence[View]) -> None:
+    def learn(self, views: Sequence[QueryView]) -> None:
         """Hold what was counted of each query against its flow, whenever a slice of the window has passed."""
         for view in views if self._adapt else ():
             name = view.plan.query.name
             if name in self._courses:
                 self._keep_up(name, view, self._courses[name])
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
         return [self._order(demand, before, view) for view in views]
 
@@ -177,9 +177,9 @@ class Hybrid(Baseline):
         """Nothing is counted until load is shed again."""
         self._courses, self._standing = {}, {}
 
-    def _order(self, demand: float, before: float, view: View) -> Orders:
+    def _order(self, demand: float, before: float, view: QueryView) -> DropPlan:
         name = view.plan.query.name
-        course = self._courses.setdefault(name, Course(view.taken, view.taken))
+        course = self._courses.setdefault(name, SheddingState(view.taken, view.taken))
         levels, alert = self._levels_of(name, view), self._learned[name].alert
         if self.cuts:
             without = view.lost / max(1 - levels.choose(course.demand).saved, _LEFT)
@@ -189,7 +189,7 @@ class Hybrid(Baseline):
             return stands[3]
         chosen = levels.choose(demand)
         binds, births = self._dropped(chosen, alert)
-        orders = Orders(
+        orders = DropPlan(
             binds=binds, births=births, steady=True, kept=chosen.kept,
             saved=chosen.saved if chosen.kept >= _ALL else 0.0,
             counts=self._share(name, view) if self._adapt else 0.0,
@@ -204,7 +204,7 @@ class Hybrid(Baseline):
         course.demand, course.saved = demand, min(course.saved, chosen.saved)
         return orders
 
-    def _keep_up(self, name: str, view: View, course: Course) -> None:
+    def _keep_up(self, name: str, view: QueryView, course: SheddingState) -> None:
         """Hold what was counted against the flow, if a slice of the window has passed."""
         passed = view.taken - course.since
         if passed * view.slices < view.window:
@@ -219,7 +219,7 @@ class Hybrid(Baseline):
             del self._levels[name]
             course.saved = 0.0
 
-    def _dropped(self, chosen: Chosen, alert: bool) -> tuple[Floats, Floats]:
+    def _dropped(self, chosen: Selection, alert: bool) -> tuple[Floats, Floats]:
         """The chances by which events and partial matches of a choice are dropped: of a share is learned.
 
         That is more where the stream has just changed: a match whose event and whose partial match are dropped both is
@@ -228,24 +228,26 @@ class Hybrid(Baseline):
         share = min(_MORE * self._explore, max(_OPEN, self._explore)) if alert else self._explore
         return (1 - share) * chosen.binds, (1 - share) * chosen.cells
 
-    def _share(self, name: str, view: View) -> float:
+    def _share(self, name: str, view: QueryView) -> float:
         """Of which share of the events children are to be counted."""
         return min(1.0, max(_LEAST, view.spare / self._learned[name].flow.per_event))
 
-    def _levels_of(self, name: str, view: View) -> Levels | Covering:
+    def _levels_of(self, name: str, view: QueryView) -> DropOrder | CoveringKnapsack:
         if name not in self._levels:
             model, plan = self._models[name], view.plan
-            shape = Shape(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
+            shape = TableSizes(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
             flow = self._learned[name].flow
             if self._selection == "order":
-                self._levels[name] = Levels(flow.steps(model.prices, self.events, self.rows), flow, shape)
+                self._levels[name] = DropOrder(flow.steps(model.prices, self.events, self.rows), flow, shape)
             else:
                 exact = self._selection == "knapsack"
-                self._levels[name] = Covering(flow, model.prices, shape, self.events, self.rows, exact, model.more)
+                self._levels[name] = CoveringKnapsack(
+                    flow, model.prices, shape, self.events, self.rows, exact, model.more
+                )
         return self._levels[name]
 
     def metrics(self) -> dict[str, Any]:
-        """How far the stream is from each model: see `Adapted`."""
+        """How far the stream is from each model: see `AdaptedFlow`."""
         return {
             name: {"drift": own.drift, "changes": own.changes, "not_counted": own.lost}
             for name, own in self._learned.items()
@@ -266,7 +268,7 @@ class Hybrid(Baseline):
         """Go on from `state`."""
         learned = dict.fromkeys(self._learned, anything) if self._adapt else {}
         record({"courses": by_name(_COURSE), "learned": record(learned)})(dict(state), "control.shedder")
-        self._courses = {name: Course(**own) for name, own in state["courses"].items()}
+        self._courses = {name: SheddingState(**own) for name, own in state["courses"].items()}
         self._levels, self._standing = {}, {}
         for name, own in state["learned"].items():
             self._learned[name].restore(own)

@@ -26,7 +26,7 @@ from fastcep.shedding.hybrid.columns import (
 )
 from fastcep.shedding.hybrid.trees import whole
 
-__all__ = ["Facts", "Summary", "merged"]
+__all__ = ["FeatureStats", "Summary", "merged"]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -36,7 +36,7 @@ _MASK = 2**64 - 1
 
 
 @dataclass(frozen=True)
-class Facts:
+class FeatureStats:
     """What is known of a feature of all members.
 
     Attributes
@@ -55,16 +55,16 @@ class Facts:
     whole: bool
 
     @classmethod
-    def of(cls, values: Floats, null: npt.NDArray[np.bool_]) -> Facts:
+    def of(cls, values: Floats, null: npt.NDArray[np.bool_]) -> FeatureStats:
         """Of a column."""
         nulls = int(null.sum())
         known = values[~null] if nulls else values
         low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
         return cls(low, high, nulls, whole(known))
 
-    def __add__(self, other: Facts) -> Facts:
+    def __add__(self, other: FeatureStats) -> FeatureStats:
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Facts(low, high, self.nulls + other.nulls, self.whole and other.whole)
+        return FeatureStats(low, high, self.nulls + other.nulls, self.whole and other.whole)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Summary:
     seed: int
     members: int
     worth: int
-    facts: dict[str, Facts]
+    facts: dict[str, FeatureStats]
     with_: pa.Table
     without: pa.Table
 
@@ -97,7 +97,7 @@ class Summary:
         if POSITION not in members.column_names:
             places, ordinals = identity(members)
             members = members.append_column(POSITION, pa.array(places)).append_column(ORDINAL, pa.array(ordinals))
-        facts = {name: Facts.of(*column(members, name)) for name in features_in(members)}
+        facts = {name: FeatureStats.of(*column(members, name)) for name in features_in(members)}
         hashes = _hashes(members, seed) if len(members) > _ROWS else None
         strata = [_drawn(members, hashes, np.flatnonzero(of), _ROWS) for of in (some, ~some)]
         return cls(seed, len(members), int(some.sum()), facts, *strata)

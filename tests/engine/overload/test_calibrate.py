@@ -10,7 +10,7 @@ import pytest
 from fastcep.errors import ValidationError
 from fastcep.overload import calibrate as module
 from fastcep.overload.costs import OPERATIONS
-from fastcep.replay.calibration import COUNTERS, WORKLOADS, Timed, calibrate, fit, measure, workload_stream
+from fastcep.replay.calibration import COUNTERS, WORKLOADS, TimedRun, calibrate, fit, measure, workload_stream
 from fastcep.replay.shedding_costs import relief
 
 COSTS = {"event": 1.5, "relevant": 20.0, "visited": 4.0, "created": 12.0, "match": 7.25}
@@ -42,7 +42,7 @@ def test_a_table_from_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the runs come to is the table, beside what is measured apart; the error is the median."""
     counts = counters().astype(int).tolist()
     runs = [
-        Timed(str(k), dict(zip(COUNTERS, row, strict=True)), float(np.dot(row, list(COSTS.values()))))
+        TimedRun(str(k), dict(zip(COUNTERS, row, strict=True)), float(np.dot(row, list(COSTS.values()))))
         for k, row in enumerate(counts)
     ]
     monkeypatch.setattr(module, "measure", lambda *_: runs)

@@ -19,7 +19,7 @@ import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.shedding import Classes, Detector, Load, Orders, Reading, Shedder, View
+from fastcep.shedding import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 
 STREAM = ds1(events=600, seed=3)
 
@@ -29,8 +29,8 @@ class Always(Detector):
 
     name = "always"
 
-    def read(self, load: Load) -> Reading:
-        return Reading(0.0, amount=0.5, why="test")
+    def read(self, load: Load) -> DetectorReading:
+        return DetectorReading(0.0, amount=0.5, why="test")
 
     def spec(self) -> dict[str, Any]:
         return {}
@@ -47,12 +47,12 @@ class Broken(Shedder):
     def detector(self, of: str) -> Detector:
         return Always()
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Any:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Any:
         if self.orders is not None:
             return self.orders
-        return [Orders(**self.right(view) | self.fields) for view in views]
+        return [DropPlan(**self.right(view) | self.fields) for view in views]
 
-    def right(self, view: View) -> dict[str, Any]:
+    def right(self, view: QueryView) -> dict[str, Any]:
         return {"births": np.full((len(view.plan.states), view.classes), 0.5), "kept": 0.25}
 
     def spec(self) -> Any:
@@ -97,7 +97,7 @@ def test_tables_of_another_shape_or_type(field: str, value: Any) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
 def test_chances_out_of_range(field: str, value: float) -> None:
     class Own(Broken):
-        def right(self, view: View) -> dict[str, Any]:
+        def right(self, view: QueryView) -> dict[str, Any]:
             states, types = len(view.plan.states), len(view.plan.type_members)
             shapes = {
                 "events": (types,), "binds": (len(view.plan.negated), view.event_classes),
@@ -124,9 +124,9 @@ def test_other_fields(field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("orders", "words"),
     [
-        (Orders(), "decide(): found Orders("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
-        ([], "decide(): found 0 orders, expected a list of 1 Orders"), ([Orders()] * 2, "decide(): found 2 orders"),
-        ([None], "decide(), query 'q1': found None, expected Orders"), ({}, "decide(): found {}"),
+        (DropPlan(), "decide(): found DropPlan("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
+        ([], "decide(): found 0 orders, expected a list of 1 DropPlan"), ([DropPlan()] * 2, "decide(): found 2 orders"),
+        ([None], "decide(), query 'q1': found None, expected a DropPlan"), ({}, "decide(): found {}"),
         (np.zeros(1), "decide(): found an array of float64 of the shape (1,)"),
     ],
 )  # fmt: skip
@@ -193,11 +193,12 @@ def test_slices(value: Any) -> None:
 @pytest.mark.parametrize(
     ("reading", "words"),
     [
-        (None, "read(): found None, expected a Reading"), (0.5, "read(): found 0.5"),
-        (Reading(float("nan")), "read().excess: found nan"), (Reading("much"), "read().excess: found 'much'"),  # type: ignore[arg-type]
-        (Reading(0.0, amount=float("nan")), "read().amount: found nan"),
-        (Reading(0.0, utilisation=-1.0), "read().utilisation: found -1.0"),
-        (Reading(0.0, why=None), "read().why: found None"),  # type: ignore[arg-type]
+        (None, "read(): found None, expected a DetectorReading"), (0.5, "read(): found 0.5"),
+        (DetectorReading(float("nan")), "read().excess: found nan"),
+        (DetectorReading("much"), "read().excess: found 'much'"),  # type: ignore[arg-type]
+        (DetectorReading(0.0, amount=float("nan")), "read().amount: found nan"),
+        (DetectorReading(0.0, utilisation=-1.0), "read().utilisation: found -1.0"),
+        (DetectorReading(0.0, why=None), "read().why: found None"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_readings(reading: Any, words: str) -> None:
@@ -244,7 +245,7 @@ ARRAYS = st.builds(
 )  # fmt: skip
 
 
-FIELDS = [field.name for field in dataclasses.fields(Orders)]
+FIELDS = [field.name for field in dataclasses.fields(DropPlan)]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS | ARRAYS, max_size=3))

@@ -382,7 +382,7 @@ def test_a_shedder_learns_before_it_decides_and_rests_when_nothing_is_demanded(s
         amounts = iter([0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.3] + [0.0] * 1000)
 
         def read(self, load: Any) -> Any:
-            return shedding.Reading(0.0, amount=next(self.amounts))
+            return shedding.DetectorReading(0.0, amount=next(self.amounts))
 
         def spec(self) -> dict[str, Any]:
             return {}

@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from fastcep.overload.controller import Controller
-from fastcep.overload.protocols import Reading
+from fastcep.overload.protocols import DetectorReading
 
 LIMIT, LONGEST = 80.0, 100.0
 
@@ -33,7 +33,7 @@ class Plant:
             saved = self.at_once * demand + (1 - self.at_once) * lasting
             utilisation = load * (1 - saved)
             self.queue = max(0.0, self.queue + 5 * (utilisation - 1))
-            self.controller.update(Reading((self.queue - LIMIT) / (LONGEST - LIMIT), utilisation))
+            self.controller.update(DetectorReading((self.queue - LIMIT) / (LONGEST - LIMIT), utilisation))
             self.told.append((self.queue, self.controller.demand))
         return self.told
 
@@ -65,10 +65,10 @@ def test_a_queue_that_is_not_long_is_left_alone() -> None:
 
 def test_what_was_dropped_for_nothing_does_not_take_the_demand_back() -> None:
     controller = Controller()
-    assert controller.update(Reading(0.1, 1.5)) > 0.3
+    assert controller.update(DetectorReading(0.1, 1.5)) > 0.3
     for _ in range(100):  # four tenths are saved, a third is asked for
-        controller.update(Reading(-1.0, 0.9), saved=0.4)
+        controller.update(DetectorReading(-1.0, 0.9), saved=0.4)
     assert controller.demand > 0.2
     for _ in range(100):
-        controller.update(Reading(-1.0, 0.9))
+        controller.update(DetectorReading(-1.0, 0.9))
     assert controller.demand == 0

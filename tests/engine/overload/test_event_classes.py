@@ -14,7 +14,7 @@ from shed_runs import Q1, SCHEMA, engine, found, query
 import fastcep as fc
 from fastcep.datasets import ds1, ds2
 from fastcep.query import ast
-from fastcep.shedding import Classes, Detector, Orders, Shedder, View
+from fastcep.shedding import Classes, Detector, DropPlan, QueryView, Shedder
 
 TENS = np.arange(10, dtype=np.uint8)
 OF_V = {name: Classes((f"{name}.V",), (1,), TENS, 10) for name in "abc"}
@@ -34,21 +34,21 @@ class Withholds(Shedder):
     def detector(self, of: str) -> Detector:
         return Always()
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         orders = []
         for view in views:
             binds = np.zeros((len(view.plan.negated), view.event_classes))
             for member, name in enumerate(found_names(view)):
                 own = self._chances.get(name, ())
                 binds[member, : len(own)] = own
-            orders.append(Orders(binds=binds))
+            orders.append(DropPlan(binds=binds))
         return orders
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "seed": self.seed}
 
 
-def found_names(view: View) -> list[str]:
+def found_names(view: QueryView) -> list[str]:
     from fastcep.query.patterns import leaves_of
 
     return [leaf.name for leaf in leaves_of(view.plan.query.pattern)]

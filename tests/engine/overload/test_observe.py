@@ -20,7 +20,7 @@ from fastcep.datasets import ds1
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding.lineage import Lineage, observe
 
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
 
@@ -35,7 +35,7 @@ def is_told(query: ast.Query) -> bool:
     )  # fmt: skip
 
 
-def chain(record: Observation, number: int) -> list[int]:
+def chain(record: Lineage, number: int) -> list[int]:
     """The positions of the events of a record, oldest first."""
     found = []
     while number >= 0:
@@ -45,7 +45,7 @@ def chain(record: Observation, number: int) -> list[int]:
     return found[::-1]
 
 
-def spent(record: Observation, events: int) -> Any:
+def spent(record: Lineage, events: int) -> Any:
     """What each event cost, by the record, but what is the same for all."""
     costs = np.zeros(events)
     np.add.at(costs, record.probed, TABLE.visited * record.visited)

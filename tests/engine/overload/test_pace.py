@@ -7,11 +7,12 @@ import json
 import pytest
 
 from fastcep.overload import pace as module
-from fastcep.overload.decision_schedule import MOST_EVENTS, Pace
+from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
 
 
 def begun(
-    pace: Pace, window: float, spent: float = 0.0, arrival: int | None = None, number: int = 100, before: int = 8
+    pace: DecisionSchedule, window: float, spent: float = 0.0, arrival: int | None = None,
+    number: int = 100, before: int = 8,
 ) -> int:
     """After how many events a decision is due, if the events since the last one took so long; not the first ones."""
     for _ in range(before):
@@ -22,25 +23,25 @@ def begun(
 
 
 def test_the_first_ones_are_not_rare() -> None:
-    pace = Pace(True, False, 0.0, 30_000.0)
+    pace = DecisionSchedule(True, False, 0.0, 30_000.0)
     steps = [begun(pace, 800, 100 * 1_000.0, before=0) for _ in range(10)]
     assert steps == [120] * 7 + [1_500] * 3
 
 
 @pytest.mark.parametrize(("window", "step"), [(0, 32), (255, 32), (8_000, 1_000), (1e9, MOST_EVENTS)])
 def test_eight_times_a_window(window: float, step: int) -> None:
-    assert begun(Pace(True, False, 0.0, 0.0), window) == step
+    assert begun(DecisionSchedule(True, False, 0.0, 0.0), window) == step
 
 
 def test_the_first_stretch_counts_from_where_it_began() -> None:
-    pace = Pace(True, False, 0.0, None)
+    pace = DecisionSchedule(True, False, 0.0, None)
     pace.add(10, 500.0, 0, 1_000)
     pace.occupy(10_000, 1_000, 9_000)  # nobody was there to take it
     assert pace.busy == 100
 
 
 def test_where_nothing_is_decided_it_never_is() -> None:
-    pace = Pace(False, False, 0.0, 30_000.0)
+    pace = DecisionSchedule(False, False, 0.0, 30_000.0)
     assert pace.step == MOST_EVENTS == begun(pace, 800, 100_000)
     assert (pace.since, pace.spent, pace.first_time) == (0, 0.0, None)
 
@@ -58,11 +59,11 @@ def test_where_nothing_is_decided_it_never_is() -> None:
 def test_they_cost_little_unless_the_bound_wants_more(
     often: bool, bound: float, arrival: int | None, events: int
 ) -> None:
-    assert begun(Pace(True, often, bound, 30_000.0), 800, 100 * 1_000.0, arrival) == events
+    assert begun(DecisionSchedule(True, often, bound, 30_000.0), 800, 100 * 1_000.0, arrival) == events
 
 
 def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
-    pace = Pace(True, False, 0.0, None)
+    pace = DecisionSchedule(True, False, 0.0, None)
     assert begun(pace, 800, 100_000) == 100
     pace.charge(50_000.0, learned=20_000.0)
     assert begun(pace, 800, 100_000) == 1_500
@@ -73,7 +74,7 @@ def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
 
 
 def test_busy_is_all_but_waiting() -> None:
-    pace = Pace(True, False, 0.0, None)
+    pace = DecisionSchedule(True, False, 0.0, None)
     pace.add(10, 500.0, 0, 1_000)
     assert pace.busy == 50
     pace.occupy(2_000, 1_000, 500)  # it arrived when nothing was done
@@ -94,7 +95,7 @@ def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -
         nonlocal now, learned
         now, learned = now + 1_000_000, learned + 1
 
-    wall, virtual = Pace(True, False, 0.0, None), Pace(True, False, 0.0, 0.0)
+    wall, virtual = DecisionSchedule(True, False, 0.0, None), DecisionSchedule(True, False, 0.0, 0.0)
     taken = []
     for _ in range(1_000):
         taken.append(wall.learn(learns))
@@ -104,7 +105,7 @@ def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_counting_takes_its_share_of_the_time() -> None:
-    wall, virtual = Pace(True, False, 0.0, None), Pace(True, False, 0.0, 0.0)
+    wall, virtual = DecisionSchedule(True, False, 0.0, None), DecisionSchedule(True, False, 0.0, 0.0)
     for pace in (wall, virtual):
         pace.add(100, 160_000.0, 0, None)
     assert wall.spare() == pytest.approx(0.0075 * 1_600 / 12)
@@ -112,14 +113,14 @@ def test_counting_takes_its_share_of_the_time() -> None:
 
 
 def test_memory_that_runs_out_is_looked_at_in_time() -> None:
-    pace = Pace(True, False, 0.0, 0.0)
+    pace = DecisionSchedule(True, False, 0.0, 0.0)
     pace.add(1_000, 0.0, 0, None)
     pace.begin(80_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
     assert pace.step == 500 and pace.held == 1_000_000
 
 
 def test_it_goes_on_from_a_snapshot() -> None:
-    pace, other = Pace(True, False, 0.0, 30.0), Pace(True, False, 0.0, 30.0)
+    pace, other = DecisionSchedule(True, False, 0.0, 30.0), DecisionSchedule(True, False, 0.0, 30.0)
     pace.add(100, 500.0, 3, 4)
     pace.charge(7.0)
     other.resume(json.loads(json.dumps(pace.state())))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fastcep import Rate
 from fastcep.errors import ValidationError
-from fastcep.replay.rate import Arrived
+from fastcep.replay.rate import ArrivalCounter
 
 RATES = st.one_of(st.integers(1, 10**9).map(float), st.floats(0.01, 1e9))
 
@@ -77,7 +77,7 @@ def test_arrived_counts_arrivals(rate: Rate, number: int, shift: int) -> None:
 
 @given(rates(), st.lists(st.tuples(st.integers(0, 20_000), st.integers(-2, 2)), max_size=8))
 def test_times_that_only_grow(rate: Rate, places: list[tuple[int, int]]) -> None:
-    arrived = Arrived(rate)
+    arrived = ArrivalCounter(rate)
     times = sorted(int(rate.arrivals(number, 1)[0]) + shift for number, shift in places)
     assert [arrived(time) for time in times] == [int(rate.arrived(time)) for time in times]
 

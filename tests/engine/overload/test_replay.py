@@ -16,11 +16,11 @@ from fastcep.datasets import ds1
 from fastcep.errors import DataError, ValidationError
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable
-from fastcep.overload.protocols import Detector, Load, Orders, Reading, Shedder, View
+from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.replay.generated_sources import ds1_blocks
-from fastcep.replay.prefetch import Ahead
+from fastcep.replay.prefetch import Prefetch
 from fastcep.replay.replay import Replay, _ReplayQueue
-from fastcep.replay.replay_stats import Tally
+from fastcep.replay.replay_stats import ReplayStats
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")
@@ -41,10 +41,10 @@ class QueueLimit(Detector):
         self.seen: list[tuple[int, int]] = []
         self.control: Control | None = None
 
-    def read(self, load: Load) -> Reading:
+    def read(self, load: Load) -> DetectorReading:
         assert self.control is not None
         self.seen.append((self.control.monitor.count, load.queue))
-        return Reading(0.0, amount=0.5 if load.queue > self.limit else 0.0, why="queue")
+        return DetectorReading(0.0, amount=0.5 if load.queue > self.limit else 0.0, why="queue")
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -58,8 +58,8 @@ class DropEvents(Shedder):
     def detector(self, of: str) -> QueueLimit:
         return QueueLimit(1000)
 
-    def decide(self, demand: float, before: float, views: Sequence[View]) -> Sequence[Orders]:
-        return [Orders(events=np.full(4, demand)) for _ in views]
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
+        return [DropPlan(events=np.full(4, demand)) for _ in views]
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -269,8 +269,8 @@ def test_an_error_of_the_engine_ends_the_producer() -> None:
 def test_events_that_wait_for_room_count_in_the_queue() -> None:
     clock = Moved()
     engine = fc.Engine(QUERY, clock=clock, latency_bound="1s")
-    blocks, rate = Ahead(STREAM.slice(0, 500), None, 1), fc.Rate.constant(1e7)
-    queue = _ReplayQueue(engine, 10, 4096, blocks, rate, Tally(0, None, None))
+    blocks, rate = Prefetch(STREAM.slice(0, 500), None, 1), fc.Rate.constant(1e7)
+    queue = _ReplayQueue(engine, 10, 4096, blocks, rate, ReplayStats(0, None, None))
     queue.start = 1000
     queue.put(STREAM.slice(0, 10), 1000 + rate.arrivals(0, 10))
     queue.close()
@@ -284,8 +284,8 @@ def test_events_that_wait_for_room_count_in_the_queue() -> None:
 def test_a_stall_is_found_where_there_was_room() -> None:
     clock = Moved()
     engine = fc.Engine(QUERY, clock=clock, latency_bound="1s")
-    tally = Tally(0, 1e9, None)
-    queue = _ReplayQueue(engine, 10, 4096, Ahead(STREAM, None, 1), fc.Rate.constant(1e7), tally)
+    tally = ReplayStats(0, 1e9, None)
+    queue = _ReplayQueue(engine, 10, 4096, Prefetch(STREAM, None, 1), fc.Rate.constant(1e7), tally)
 
     def put(arrivals: list[int], now: int) -> list[int]:
         clock.now = now
@@ -330,7 +330,7 @@ def test_the_tally_leaves_out_what_is_late_however_events_come() -> None:
     late, skip, event = [(3, 5), (7, 20), (22, 23), (40, 41)], 4, np.arange(50, dtype=np.float64)
     kept = [k for k in range(skip, 50) if not any(first <= k < last for first, last in late)]
     for size in (1, 2, 7, 11, 50):
-        tally = Tally(skip, 30.0, None)
+        tally = ReplayStats(skip, 30.0, None)
         tally.late.extend(late)
         for first in range(0, 50, size):
             part = event[first : first + size]

@@ -14,8 +14,8 @@ from shed_runs import found
 
 import fastcep as fc
 from fastcep.overload.protocols import Tree
-from fastcep.shedding import Classes, Orders
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding import Classes, DropPlan
+from fastcep.shedding.lineage import Lineage, observe
 
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.V <= c.V WITHIN 300ns"
 
@@ -68,7 +68,7 @@ def holes(events: pa.Table, seed: int) -> pa.Table:
 def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, of_c: Tree, seed: int) -> None:
     """Null and what is no number are of the other class."""
     own, events = parsed(), holes(stream(150, seed), seed)
-    record: Observation
+    record: Lineage
     told: Any = {"a": of_a, "b": of_b}
     (record,) = observe(own, events, classes=told, event_classes={"c": of_c}).records  # type: ignore[dict-item]
     missing = 0
@@ -128,7 +128,7 @@ def test_the_same_as_a_table(feature: str, tree_feature: str, step: float, size:
         for number, state in enumerate(states):
             births[number, :, 0] = chances * (state.member == 1)
         binds[2, 1] = 1.0
-        controlled(engine).carry_out(Orders(births=births, binds=binds), 0)
+        controlled(engine).carry_out(DropPlan(births=births, binds=binds), 0)
         rows = found(engine.process(events))
         counted = {name: values.tolist() for name, values in controlled(engine).shedding.counted().items()}
         runs.append((rows, counted, engine.metrics()["rows_visited"]))

@@ -15,9 +15,9 @@ from shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.shedding import Orders
-from fastcep.shedding.hybrid.adaptation import Adapted
-from fastcep.shedding.hybrid.drop_order import Levels, Shape
+from fastcep.shedding import DropPlan
+from fastcep.shedding.hybrid.adaptation import AdaptedFlow
+from fastcep.shedding.hybrid.drop_order import DropOrder, TableSizes
 from fastcep.shedding.hybrid.flow import Flow
 
 WINDOW, STEP = 800, 200  # events of a window, and of a slice
@@ -41,10 +41,10 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
     shedding = controlled(live).shedding
     tables = np.full((3, shedding.event_stride), binds), np.full((3, shedding.stride, 4), births)
     if demand > 0:
-        shape = Shape(3, shedding.event_stride, 3, shedding.stride, 4)
-        chosen = Levels(flow().steps(PAPER), flow(), shape).choose(demand)
+        shape = TableSizes(3, shedding.event_stride, 3, shedding.stride, 4)
+        chosen = DropOrder(flow().steps(PAPER), flow(), shape).choose(demand)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
-    controlled(live).carry_out(Orders(binds=tables[0], births=tables[1], counts=1.0), 0)
+    controlled(live).carry_out(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)
     shedding.flows()
     return live, *tables
@@ -59,7 +59,7 @@ def later(events: pa.Table) -> pa.Table:
     return events.set_column(events.column_names.index("ts"), "ts", times)
 
 
-def follow(adapted: Adapted, events: pa.Table, *run: Any) -> list[int]:
+def follow(adapted: AdaptedFlow, events: pa.Table, *run: Any) -> list[int]:
     """Learn of a stream slice by slice; at which events the flow has changed."""
     live, binds, cells = run or engine()
     events, changed = later(events), []
@@ -82,7 +82,7 @@ def worth(flow: Flow) -> Any:
 )  # fmt: skip
 def test_a_stream_that_stays_as_it_is(events: int, chances: Any) -> None:
     """Nothing changes in 500 windows, whatever is dropped."""
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     assert follow(adapted, ds1(events=events, seed=31), *engine(**chances)) == []
     assert (adapted.changes, adapted.lost) == (0, 0) and 0 < adapted.drift < 0.5
     assert adapted.flow is flow()
@@ -91,7 +91,7 @@ def test_a_stream_that_stays_as_it_is(events: int, chances: Any) -> None:
 @pytest.mark.parametrize("demand", [0.3, 0.6])
 def test_when_other_events_come(demand: float) -> None:
     """C.V from 11 to 20: within four windows it is found, and soon those that were worth nothing are worth all."""
-    adapted, run = Adapted(flow()), engine(demand)
+    adapted, run = AdaptedFlow(flow()), engine(demand)
     calm = ds1(events=8_000, seed=32)
     assert follow(adapted, calm, *run) == [] and worth(adapted.flow)[9:].sum() == 0 < worth(adapted.flow)[:9].min()
     other = ds1(events=12_000, seed=33, c_values=(11, 20))
@@ -112,7 +112,7 @@ def test_when_twice_as_many_come() -> None:
     """All types as before, but half the gaps: twice the children of a partial match."""
     table = ds1(events=8_000, seed=34)
     times = pa.array(table["ts"].to_numpy() // 2)
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     changed = follow(adapted, table.set_column(table.column_names.index("ts"), "ts", times))
     assert changed and changed[0] <= 4 * WINDOW
     made_, was = (own.children["made"].to_numpy().sum() for own in (adapted.flow, flow()))
@@ -122,7 +122,8 @@ def test_when_twice_as_many_come() -> None:
 def test_one_child_that_stands_for_very_many_stops_nothing() -> None:
     """Of what it tells little is believed, and what the others tell is."""
     live, binds, cells = engine(0.6)
-    events, adapted, plain = later(ds1(events=8_000, seed=37, c_values=(11, 20))), Adapted(flow()), Adapted(flow())
+    events = later(ds1(events=8_000, seed=37, c_values=(11, 20)))
+    adapted, plain = AdaptedFlow(flow()), AdaptedFlow(flow())
     for at in range(0, len(events), STEP):
         live.process(events.slice(at, STEP))
         counted = controlled(live).shedding.flows()
@@ -141,7 +142,7 @@ def test_few_events_that_stand_for_many_tell_little() -> None:
     """Of one event in fifty the children are counted: they differ by much from the flow, and nothing has changed."""
     live, binds, cells = engine()
     controlled(live).shedding.count_share(0.02)
-    adapted, events = Adapted(flow()), later(ds1(events=20_000, seed=37))
+    adapted, events = AdaptedFlow(flow()), later(ds1(events=20_000, seed=37))
     drifts = []
     for at in range(0, len(events), STEP):
         live.process(events.slice(at, STEP))
@@ -151,7 +152,7 @@ def test_few_events_that_stand_for_many_tell_little() -> None:
 
 
 def test_it_is_on_the_alert_after_a_change() -> None:
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     assert not adapted.alert
     changed = follow(adapted, ds1(events=WINDOW, seed=37, c_values=(11, 20)), *engine(0.6))
     assert changed and adapted.alert
@@ -164,7 +165,7 @@ def test_old_counts_fade() -> None:
     live, binds, cells = engine()
     live.process(later(ds1(events=2 * STEP, seed=37)))
     counted = controlled(live).shedding.flows()
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     nothing = (*(part[:0] for part in counted[:3]), 0.0, np.zeros_like(counted[4]))
     adapted.learn(counted, 2 * STEP, WINDOW, binds, cells)
     before = adapted.state()["recent"]
@@ -177,7 +178,7 @@ def test_old_counts_fade() -> None:
 def test_state(c_values: tuple[int, int]) -> None:
     """What is restored, from JSON, goes on alike."""
     events = ds1(events=12_000, seed=36, c_values=c_values)
-    one, again, run = Adapted(flow()), Adapted(flow()), engine(0.3)
+    one, again, run = AdaptedFlow(flow()), AdaptedFlow(flow()), engine(0.3)
     changed = follow(one, events.slice(0, 6_000), *run)
     assert bool(changed) is (c_values != (1, 10))
     again.restore(json.loads(json.dumps(one.state())))
@@ -199,7 +200,7 @@ def test_what_had_no_room_is_told() -> None:
     shedding.count_flows(4, 16)
     live.process(later(ds1(events=STEP * 4, seed=37)))
     counted = shedding.flows()
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     adapted.learn(counted, STEP * 4, WINDOW, binds, cells)
     assert adapted.lost == counted[3] > 0
 
@@ -207,7 +208,7 @@ def test_what_had_no_room_is_told() -> None:
 def test_few_counts_neither_fade_nor_tell_anything() -> None:
     """Less than a hundred children are kept until there are more, however differently they come."""
     live, binds, cells = engine()
-    adapted = Adapted(flow())
+    adapted = AdaptedFlow(flow())
     events = later(ds1(events=40, seed=37))
     for at in (0, 20):
         live.process(events.slice(at, 20))

@@ -27,7 +27,7 @@ from fastcep.overload.protocols import Classes
 from fastcep.plan import INDEXES
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow, total
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding.lineage import Lineage, observe
 
 PAPER = fc.CostTable.named("paper")
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13, refused=2)
@@ -38,7 +38,7 @@ CHILD = ("source", "slice", "kind", "target")
 
 def flow_of(
     own: fc.Query, events: pa.Table, slices: int, table: fc.CostTable, index: str, memory: bool = False
-) -> tuple[Flow, Observation]:
+) -> tuple[Flow, Lineage]:
     classes, of_events = features(own, VALUES), event_features(own, VALUES)
     (record,) = observe(own, events, cost_table=table, index=index, classes=classes, event_classes=of_events).records
     names = [{name: list(item.features) for name, item in told.items()} for told in (classes, of_events)]
@@ -133,7 +133,7 @@ def test_the_whole_is_the_sum_of_its_pieces() -> None:
 
 
 @cache
-def q1(slices: int) -> tuple[Flow, Observation, Any]:
+def q1(slices: int) -> tuple[Flow, Lineage, Any]:
     """Of Q1 with the paper's C, whose V is from 2 to 10: its classes say all that its conditions ask for."""
     events = ds1(events=60_000, seed=11, c_values=(2, 10))
     return *flow_of(query(), events, slices, PAPER, "key"), times_of(query(), events)

@@ -12,7 +12,7 @@ from fastcep.datasets import ds1
 from fastcep.evaluate.features import Values, event_features, features
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import count_flow
-from fastcep.shedding.lineage import Observation, observe
+from fastcep.shedding.lineage import Lineage, observe
 
 PAPER = fc.CostTable.named("paper")
 VALUES = {"V": Values(1, 10)}
@@ -21,14 +21,14 @@ SLICES = 4
 
 
 @pytest.fixture(scope="module")
-def observed() -> tuple[Observation, np.ndarray]:
+def observed() -> tuple[Lineage, np.ndarray]:
     table = ds1(events=EVENTS, seed=11)
     own = features(query(), VALUES), event_features(query(), VALUES)
     (record,) = observe(query(), table, index="key", classes=own[0], event_classes=own[1]).records
     return record, table["ts"].to_numpy() * 1000
 
 
-def test_contribution_of_q1(observed: tuple[Observation, np.ndarray]) -> None:
+def test_contribution_of_q1(observed: tuple[Lineage, np.ndarray]) -> None:
     """A pair of the sum s leads to as many matches as events C with its ID and V = s come in the rest of the window.
 
     A partial match of A alone with V = v: as pairs come of it that lead to some. All arrivals are Poisson, nearly.
@@ -48,7 +48,7 @@ def test_contribution_of_q1(observed: tuple[Observation, np.ndarray]) -> None:
         assert lost[v - 1] / whole == pytest.approx(by_slice, abs=0.08)
 
 
-def test_what_nothing_is_dropped_of_costs_what_the_engine_counts(observed: tuple[Observation, np.ndarray]) -> None:
+def test_what_nothing_is_dropped_of_costs_what_the_engine_counts(observed: tuple[Lineage, np.ndarray]) -> None:
     groups = Groups(*observed, SLICES, PAPER)
     _, _, _, _, cost, matches = groups.weigh()
     engine = fc.Engine(query(), index="key", store="rows")
@@ -58,7 +58,7 @@ def test_what_nothing_is_dropped_of_costs_what_the_engine_counts(observed: tuple
     assert cost == pytest.approx(metrics["rows_visited"] + metrics["rows_created"], rel=1e-12)
 
 
-def test_steps_save_more_and_more(observed: tuple[Observation, np.ndarray]) -> None:
+def test_steps_save_more_and_more(observed: tuple[Lineage, np.ndarray]) -> None:
     steps = drops(*observed, SLICES, PAPER)
     assert [step.saved for step in steps] == sorted(step.saved for step in steps)
     assert [step.kept for step in steps] == sorted((step.kept for step in steps), reverse=True)
@@ -79,7 +79,7 @@ def test_windows_of_events() -> None:
 
 
 @pytest.mark.parametrize("slices", [1, 4])
-def test_a_flow_gives_about_the_same_order(observed: tuple[Observation, np.ndarray], slices: int) -> None:
+def test_a_flow_gives_about_the_same_order(observed: tuple[Lineage, np.ndarray], slices: int) -> None:
     """At any share of the work that is saved, about as many matches are left."""
     record, times = observed
     own, of_events = features(query(), VALUES), event_features(query(), VALUES)

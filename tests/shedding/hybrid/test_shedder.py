@@ -20,7 +20,7 @@ from shed_runs import Q1, SCHEMA, assert_within, found, query
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.overload.controller import Controller
-from fastcep.overload.protocols import Reading
+from fastcep.overload.protocols import DetectorReading
 from fastcep.shedding import Hybrid, HybridInput, HybridState
 from fastcep.shedding.hybrid.model import HybridModel
 
@@ -294,13 +294,13 @@ def test_what_is_saved_for_nothing_does_not_end_the_demand() -> None:
     controller, saved, demands = Controller(), 0.0, []
     for _ in range(300):
         latency = 1.1 * (1 - saved)
-        demand = controller.update(Reading(latency - 1), saved)
+        demand = controller.update(DetectorReading(latency - 1), saved)
         saved = 0.5 if demand > 0 else 0.0
         demands.append(demand)
     assert min(demands) > 0 and demands[-1] < 0.5
     controller, saved, off = Controller(), 0.0, 0
     for _ in range(300):  # which is not so if nobody tells it
-        demand = controller.update(Reading(1.1 * (1 - saved) - 1))
+        demand = controller.update(DetectorReading(1.1 * (1 - saved) - 1))
         saved = 0.5 if demand > 0 else 0.0
         off += demand == 0
     assert off > 50
@@ -310,7 +310,7 @@ def test_the_demand_goes_when_it_is_not_needed() -> None:
     controller, saved = Controller(), 0.0
     for step in range(300):
         load = 1.1 if step < 100 else 0.9
-        demand = controller.update(Reading(load * (1 - saved) - 1), saved)
+        demand = controller.update(DetectorReading(load * (1 - saved) - 1), saved)
         saved = 0.5 if demand > 0 else 0.0
     assert demand == 0
 

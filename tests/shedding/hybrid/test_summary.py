@@ -72,8 +72,8 @@ def test_the_seed_decides_who_is_drawn_evenly() -> None:
 def test_facts() -> None:
     own = table(np.ones((4, 1)), np.ones((4, 1)), x=pa.array([None, 3.0, float("nan"), -1.0]), y=[0.5, 1.0, 2.0, 3.0])
     facts = Summary.of(own).facts
-    assert facts["x"] == summary.Facts(-1.0, 3.0, 2, True)
-    assert facts["y"] == summary.Facts(0.5, 3.0, 0, False)
+    assert facts["x"] == summary.FeatureStats(-1.0, 3.0, 2, True)
+    assert facts["y"] == summary.FeatureStats(0.5, 3.0, 0, False)
     assert merged([Summary.of(own.slice(0, 1)), Summary.of(own.slice(1))]).facts == facts
 
 
