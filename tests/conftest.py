@@ -92,8 +92,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture(scope="module")
 def decide_often() -> Iterator[None]:
     """A decision after every two events or so; else the small streams would see none."""
-    from fastcep.overload import pace
+    from fastcep.overload import decision_schedule
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "_LEAST", 2)
+        patch.setattr(decision_schedule, "_LEAST", 2)
         yield

@@ -270,7 +270,7 @@ def test_several_queries_share_a_shedder(stream: pa.Table, name: str) -> None:
 
 
 def test_an_event_costs_once_however_many_queries_there_are() -> None:
-    table = fc.engine.overload.costs.CostTable("events", event=5)
+    table = fc.overload.costs.CostTable("events", event=5)
     live = engine(two(), cost_table=table)
     live.process(FIVE)
     assert live.now() == 25

@@ -130,7 +130,7 @@ class Contract:
     def test_overhead_is_accounted(self, stream: pa.Table) -> None:
         """Decisions cost time on the virtual clock."""
         _, mean = unshed(stream)
-        free, dear = (fc.engine.overload.costs.CostTable(name, visited=1, created=1, decision=decision)
+        free, dear = (fc.overload.costs.CostTable(name, visited=1, created=1, decision=decision)
                       for name, decision in (("free", 0), ("dear", 50)))  # fmt: skip
         clocks = {}
         for table in (free, dear):
