@@ -35,13 +35,14 @@ class Mutant:
 #: What runs until a test fails: first what takes seconds.
 TESTS = {
     "by unit tests of plans": [
-        "tests/plan/test_factorised.py", "tests/plan/test_keyed.py", "tests/plan/test_slicing.py",
+        "tests/plan/test_factorised.py", "tests/plan/test_partition_key.py", "tests/plan/test_slicing.py",
     ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
-        "tests/engine/test_stores_properties.py", "tests/engine/test_trial.py", "tests/engine/state/test_keygroups.py",
-        "tests/engine/state/test_moving_properties.py", "tests/engine/state/test_snapshots.py",
+        "tests/engine/test_stores_properties.py", "tests/engine/test_store_trial.py",
+        "tests/engine/state/test_keygroups.py", "tests/engine/state/test_moving_properties.py",
+        "tests/engine/state/test_snapshots.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
-import naive
 import pytest
-from worked import SCHEMA, found
+from reference import matcher as naive
+from support import harness
+from support.worked import SCHEMA, found
 
 from fastcep.query import parse
 

@@ -22,8 +22,8 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
-from user_functions import own_registry
-from waiting import LIMIT
+from reference.user_functions import own_registry
+from support.waiting import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

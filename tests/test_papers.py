@@ -9,13 +9,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import naive
 import numpy as np
-import paper_matches as pm
 import pyarrow as pa
 import pytest
-from naive import Event
-from tables import SHARED
+from reference import matcher as naive
+from reference import paper_matches as pm
+from reference.matcher import Event
+from support.tables import SHARED
 
 import fastcep as fc
 from fastcep import datasets

@@ -7,12 +7,12 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-import harness
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
+from support import harness
 
 import fastcep as fc
 from fastcep import datasets

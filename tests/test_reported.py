@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import harness
-import naive
 import pytest
-from worked import SCHEMA, show
+from reference import matcher as naive
+from support import harness
+from support.worked import SCHEMA, show
 
 from fastcep.query import parse
 

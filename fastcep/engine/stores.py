@@ -1,4 +1,4 @@
-"""Which store holds the partial matches of a query (docs/architecture.md, Stores)."""
+"""Which store holds the partial matches of a query (docs/engine.md, Two stores)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The runtime of load shedding: clocks, latencies, the input queue, and the control that carries out what is shed."""
+"""Overload control: measure latency, derive how much work to save, and apply the drop plan of a shedder."""

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fastcep.cli import app
-from fastcep.overload import calibrate as module
 from fastcep.overload.costs import cost_table
+from fastcep.replay import calibration as module
 from fastcep.replay.calibration import COUNTERS, TimedRun
 
 runner = CliRunner()

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from piped import NAMED_PAIRS
+from reference.user_functions import own_registry
+from support.pipe import NAMED_PAIRS
 from typer.testing import CliRunner
-from user_functions import own_registry
 
 from fastcep.cli import app
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shed_runs import Q1, cep_text
-from waiting import wait_for
-from warm import Warm
+from support.shedding.shed_runs import Q1, cep_text
+from support.waiting import wait_for
+from support.warm_process import Warm
 
 from fastcep import datasets
 from fastcep.io import write_matches

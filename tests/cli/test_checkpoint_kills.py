@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from warm import Warm
+from support.warm_process import Warm
 
 from fastcep import datasets
 from fastcep.io import write_matches

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
-from evaluations import evaluated, stream
-from shed_runs import Q1, cep_text
+from reference.user_functions import own_registry
+from support.shedding.evaluations import evaluated, stream
+from support.shedding.shed_runs import Q1, cep_text
 from typer.testing import CliRunner
-from user_functions import own_registry
 
 from fastcep.cli import app
 from fastcep.cli import evaluate as command

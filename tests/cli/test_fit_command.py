@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.csv as csv
 import pytest
-from shed_runs import Q1, cep_text
+from support.shedding.shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 
 import fastcep as fc

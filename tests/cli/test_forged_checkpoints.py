@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from conftest import EXAMPLES
-from forging import forge_record, forge_snapshot
-from piped import NAMED_PAIRS
+from support.forging import forge_record, forge_snapshot
+from support.pipe import NAMED_PAIRS
 from typer.testing import CliRunner
 from xxhash import xxh64_hexdigest
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from reference.user_functions import own_registry
 from typer.testing import CliRunner, Result
-from user_functions import own_registry
 
 from fastcep.cli import app
 

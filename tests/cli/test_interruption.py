@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.csv as csv
 import pytest
-from piped import PAIRS, feed, start, wait_for_match
+from support.pipe import PAIRS, feed, start, wait_for_match
 
 CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 import pytest
-from piped import PAIRS, feed, start, wait_for_match
+from support.pipe import PAIRS, feed, start, wait_for_match
 from typer.testing import CliRunner
 
 from fastcep.cli import app

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from formats import BINARY, TEXT, read_binary, read_text
+from support.formats import BINARY, TEXT, read_binary, read_text
 from typer.testing import CliRunner
 
 from fastcep.cli import app

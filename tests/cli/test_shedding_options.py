@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shed_runs import Q1, cep_text
+from support.shedding.shed_runs import Q1, cep_text
 from typer.testing import CliRunner
 
 import fastcep as fc

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tables import SHARED
+from support.tables import SHARED
 
 from fastcep import datasets
 from fastcep.datasets.derived import BUSES, PASSES, POSITIONS, QUOTES

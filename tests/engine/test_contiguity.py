@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import numpy as np
 import pytest
-from worked import show
+from support import harness
+from support.worked import show
 
 import fastcep as fc
 from fastcep.errors import MemoryLimitError

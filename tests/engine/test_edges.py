@@ -8,13 +8,13 @@ import warnings
 from itertools import product
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import Event
+from reference.matcher import Event
+from support import harness
 
 import fastcep as fc
 from fastcep.query import parse

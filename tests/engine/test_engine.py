@@ -15,8 +15,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from letters import PAIR, SCHEMA, V, bindings, engine, events
-from waiting import LIMIT, wait_for
+from support.letters import PAIR, SCHEMA, V, bindings, engine, events
+from support.waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep._core.input.batch import Batch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from ways import SAME, counters, engine, rows
+from support.fast_and_slow import SAME, counters, engine, rows
 
 import fastcep as fc
 

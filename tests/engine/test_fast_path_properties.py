@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import harness
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from matrix.forms import formed
 from matrix.runs import FORMS
-from naive import Event
-from strategies import Case
-from ways import ALWAYS, SAME, counters, engine, go, joined
-from whole_cases import query_cases
+from reference.matcher import Event
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import query_cases
+from support import harness
+from support.fast_and_slow import ALWAYS, SAME, counters, engine, go, joined
 
 import fastcep as fc
 from fastcep.query import ast

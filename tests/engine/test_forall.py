@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-import harness
 import pytest
+from support import harness
 
 import fastcep as fc
 

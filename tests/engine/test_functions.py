@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 import pytest
-from user_functions import own_registry, sample
+from reference.user_functions import own_registry, sample
+from support import harness
 
 import fastcep as fc
 from fastcep._core.matcher.matcher import Matcher

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from letters import SCHEMA, bindings, engine, events
+from support.letters import SCHEMA, bindings, engine, events
 
 import fastcep as fc
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import harness
 import pytest
+from support import harness
 
 import fastcep as fc
 from fastcep.errors import SnapshotError, ValidationError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import harness
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import Event
-from waiting import LIMIT_TEXT
+from reference.matcher import Event
+from support import harness
+from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.plan.translate import FEW_VALUES

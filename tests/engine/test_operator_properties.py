@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import harness
-import operator_table
 import pytest
-import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pattern_strategies import INNER, OUTER, refusal
+from strategies import queries as strategies
+from strategies.patterns import INNER, OUTER, refusal
+from support import harness
+from support.doc_tables import operators as operator_table
 
 from fastcep.errors import ParseError
 from fastcep.events import Schema

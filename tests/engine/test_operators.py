@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import pytest
+from support import harness
 
 import fastcep as fc
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from timed_out import assert_timed_out
-from worked import SCHEMA, show
+from support import harness
+from support.timed_out import assert_timed_out
+from support.worked import SCHEMA, show
 
 import fastcep as fc
 from fastcep.errors import ValidationError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from user_functions import own_registry, sample
+from reference.user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep.engine import query_set as several

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import harness
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case
+from strategies import queries as strategies
+from strategies.queries import Case
+from support import harness
 
 from fastcep.query import ast
 

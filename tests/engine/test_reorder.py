@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
+from support import harness
 
 import fastcep as fc
 

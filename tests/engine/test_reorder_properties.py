@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from disorder import MIN, disordered, late_engine, split
 from hypothesis import event, given
 from hypothesis import strategies as st
-from naive import Event
-from strategies import Case, cases
+from reference.matcher import Event
+from strategies.disorder import MIN, disordered, late_engine, split
+from strategies.queries import Case, cases
+from support import harness
 
 import fastcep as fc
 from fastcep import datasets

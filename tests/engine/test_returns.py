@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import pyarrow as pa
 import pytest
+from support import harness
 
 import fastcep as fc
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from letters import SCHEMA
-from moving import quiet
-from store_strategies import cases, run
-from strategies import Case
+from strategies.queries import Case
+from strategies.stores import cases, run
+from support import harness
+from support.letters import SCHEMA
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import harness
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import quiet
-from store_strategies import HUGE, SCHEMA, cases, run
-from strategies import Case
+from strategies.queries import Case
+from strategies.stores import HUGE, SCHEMA, cases, run
+from support import harness
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.plan import make_plan

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import harness
-import letters
 import numpy as np
+from support import harness, letters
 
 import fastcep as fc
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from waiting import LIMIT, LIMIT_TEXT, wait_for
+from support.waiting import LIMIT, LIMIT_TEXT, wait_for
 
 import fastcep as fc
 from fastcep.engine import parallel_match as rounds

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import harness
-import strategies
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import COUNTERS, assert_unmoved, is_keyed, quiet
-from moving_cases import fits_one_table, keyed, some_threaded
-from naive import Event
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from reference.matcher import Event
+from strategies import queries as strategies
+from strategies.moving_cases import fits_one_table, keyed, some_threaded
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.state_transfer import COUNTERS, assert_unmoved, is_keyed, quiet
 
 import fastcep as fc
 from fastcep.engine import parallel_match as rounds

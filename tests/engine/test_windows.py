@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-from waiting import LIMIT_TEXT
+from support import harness
+from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep._core.input.batch import Batch

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-import harness
 import numpy as np
 import pytest
-import strategies
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from moving import quiet
-from shed_runs import query
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.shedding.shed_runs import query
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1

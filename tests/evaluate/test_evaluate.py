@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evaluations import EVENTS, Everything, evaluated, query, stream
-from shed_runs import engine, found
+from support.shedding.evaluations import EVENTS, Everything, evaluated, query, stream
+from support.shedding.shed_runs import engine, found
 
 import fastcep as fc
 from fastcep.evaluate import references, rows

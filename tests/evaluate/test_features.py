@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shed_runs import SCHEMA
+from support.shedding.shed_runs import SCHEMA
 
 import fastcep as fc
 from fastcep.evaluate.features import Values, event_features, features

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from evaluations import Sums, evaluated, fixed, stream
+from support.shedding.evaluations import Sums, evaluated, fixed, stream
 
 import fastcep as fc
 from fastcep.evaluate import strategies

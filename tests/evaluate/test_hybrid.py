@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from evaluations import PAPER, evaluated, query, stream
+from support.shedding.evaluations import PAPER, evaluated, query, stream
 
 import fastcep as fc
 from fastcep.shedding import Hybrid, HybridFit

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shed_runs import SCHEMA, engine, found, query
+from support.shedding.shed_runs import SCHEMA, engine, found, query
 
 import fastcep as fc
 from fastcep.evaluate.identity import found_in, identities, identities_of

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from evaluations import EVENTS, Everything, Sums, evaluated, query, stream
+from support.shedding.evaluations import EVENTS, Everything, Sums, evaluated, query, stream
 
 import fastcep as fc
 from fastcep.evaluate.targets import wanted

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from shed_runs import BASELINES, Q1, SCHEMA, query
+from support.shedding.shed_runs import BASELINES, Q1, SCHEMA, query
 
 import fastcep as fc
 from fastcep.datasets import ds1, ds2

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from evaluations import EVENTS, SCHEMA, evaluated, query, stream
+from support.shedding.evaluations import EVENTS, SCHEMA, evaluated, query, stream
 
 import fastcep as fc
 from fastcep.evaluate import experiment, oracle

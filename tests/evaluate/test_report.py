@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from evaluations import evaluated
+from support.shedding.evaluations import evaluated
 
 import fastcep as fc
 from fastcep.evaluate import Report

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
-from evaluations import Everything, Sums, evaluated, stream
+from support.shedding.evaluations import Everything, Sums, evaluated, stream
 
 import fastcep as fc
 from fastcep.engine.runner import Runner

@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-import arrow_types
 import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from arrow_types import KINDS, ROLES, Kind
+from support.doc_tables import arrow_types
+from support.doc_tables.arrow_types import KINDS, ROLES, Kind
 
 import fastcep as fc
 from fastcep.errors import DataError, SchemaError, ValidationError
@@ -247,7 +247,8 @@ def test_no_type_of_arrow(kind: Kind, way: Callable[..., list[Any]], tmp_path: P
 
 
 def test_the_page_has_the_table() -> None:
-    assert arrow_types.page() == arrow_types.PAGE.read_text(encoding="utf-8"), "run python tests/arrow_types.py"
+    page = arrow_types.PAGE.read_text(encoding="utf-8")
+    assert arrow_types.page() == page, "run python -m support.doc_tables.arrow_types"
 
 
 # ------------------------------------------------------------------------------------------------- single values

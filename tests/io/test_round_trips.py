@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.json as pj
 import pytest
-from formats import BINARY, read_binary
 from hypothesis import given
 from hypothesis import strategies as st
+from support.formats import BINARY, read_binary
 
 from fastcep.events.convert import from_lengths, from_numpy, from_texts
 from fastcep.io import MatchWriter

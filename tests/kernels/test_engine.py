@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import harness
 import pytest
-from naive_conditions import Event
-from naive_values import INT_MAX
-from waiting import LIMIT_TEXT
+from reference.conditions import Event
+from reference.values import INT_MAX
+from support import harness
+from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.kernels import Kernels

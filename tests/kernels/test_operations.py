@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from waiting import LIMIT
+from support.waiting import LIMIT
 
 from fastcep._core.program.evaluate import Evaluator
 from fastcep._core.program.predicate import OPCODES

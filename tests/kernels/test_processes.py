@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import LIMIT_TEXT
+from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.kernels import background

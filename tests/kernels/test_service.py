@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from waiting import LIMIT_TEXT, wait_for
+from support.waiting import LIMIT_TEXT, wait_for
 
 import fastcep as fc
 from fastcep.kernels import background, service

@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import kernel_shapes
-import naive_conditions
-import naive_values
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_shapes import SHAPES, WAYS, Shape
-from naive_values import INT_MAX, INT_MIN
-from waiting import LIMIT
+from reference import conditions as naive_conditions
+from reference import values as naive_values
+from reference.values import INT_MAX, INT_MIN
+from support.doc_tables import kernel_shapes
+from support.doc_tables.kernel_shapes import SHAPES, WAYS, Shape
+from support.waiting import LIMIT
 
 import fastcep as fc
 from fastcep._core.program.evaluate import CHUNK_ROWS, Evaluator

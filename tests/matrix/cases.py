@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
-from naive import Event
-from pattern_strategies import Draw
-from stream_strategies import schemas, streams
+from reference.matcher import Event
+from strategies.patterns import Draw
+from strategies.streams import schemas, streams
 
 from fastcep.query import ast
 from matrix.clauses import clauses_of
@@ -43,7 +43,7 @@ class Case:
         return [item.query for item in self.drawn]
 
     def __repr__(self) -> str:
-        from harness import describe
+        from support.harness import describe
 
         texts = "\n".join(describe(query, self.events) for query in self.queries)
         return f"Case({texts}\n{self.run}, cut {self.cut} at {self.edges} into {self.wanted})"

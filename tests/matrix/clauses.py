@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from naive import Event, Value
+from reference.matcher import Event, Value
 
 from fastcep.query import ast
 from fastcep.query.patterns import is_nullable, leaves_of, sub_patterns

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import harness
-import naive
 import pyarrow as pa
-from disorder import MIN
-from moving import Fleet, quiet
-from naive import Event
-from timed_out import timed_out_rows
+from reference import matcher as naive
+from reference.matcher import Event
+from strategies.disorder import MIN
+from support import harness
+from support.state_transfer import Fleet, quiet
+from support.timed_out import timed_out_rows
 
 import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
@@ -296,7 +296,7 @@ class Execution:
         """Return the events in stream order, and those that came too late, by the definition."""
         if self.run.lateness is None:
             return list(self.run.arrivals), []
-        from disorder import split
+        from strategies.disorder import split
 
         accepted, late = split(list(self.run.arrivals), self.run.lateness, clocks)
         return accepted, late

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from harness import Data
+from support.harness import Data
 
 #: Those that are Arrow data as a whole; the others are dicts.
 ARROW = frozenset({"record batch", "table", "chunks", "coded", "slice"})

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clause_strategies import adjoined, explicit_windows
 from hypothesis import strategies as st
-from pattern_strategies import Draw, most_events, negated_patterns, nested_patterns, patterns
-from strategies import Expressions, returned, time_windows, windows
+from strategies.clauses import adjoined, explicit_windows
+from strategies.patterns import Draw, most_events, negated_patterns, nested_patterns, patterns
+from strategies.queries import Expressions, returned, time_windows, windows
 
 from fastcep.errors import ValidationError
 from fastcep.events import Schema

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
-from naive import Event
-from pattern_strategies import Draw
+from reference.matcher import Event
+from strategies.patterns import Draw
 
 from fastcep.events import Schema
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import harness
-import sliced
-from naive import Event
+from reference.matcher import Event
+from support import harness
+from support import slices as sliced
 
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
-from fastcep.spark.slice_assignment import Cut
+from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slices import time_cut
 from matrix.execute import Outcome
 from matrix.refusals import OF_SLICES, refusal_of
@@ -34,7 +34,7 @@ def sliced_outcome(
     if isinstance(allowed, Context):
         made = time_cut(list(edges), wanted, allowed, counted=not numbered)
         made = made.placed(sliced.counts(events, made)) if made.edges else made
-        table = sliced.detected(query, events, Cut(made.slices, made), numbered=numbered)
+        table = sliced.detected(query, events, SliceAssignment(made.slices, made), numbered=numbered)
     else:
         assert isinstance(allowed, KeyPlan)
         cut, route = sliced.by_key(query, events, wanted, edges)

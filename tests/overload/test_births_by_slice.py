@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from accounted import slice_of
 from hypothesis import event, given
 from hypothesis import strategies as st
-from ordered import SCHEMA, Quiet, controlled, drawn, made, stream
-from shed_runs import found
+from reference.attribution import slice_of
+from support.shedding.drop_plans import SCHEMA, Quiet, controlled, drawn, made, stream
+from support.shedding.shed_runs import found
 
 import fastcep as fc
 from fastcep.plan import Plan

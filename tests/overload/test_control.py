@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from shed_runs import BASELINES, OF_MATCHES, Q1, SAME, assert_within, engine, found, mean, query
+from support.shedding.shed_runs import BASELINES, OF_MATCHES, Q1, SAME, assert_within, engine, found, mean, query
 
 import fastcep as fc
 from fastcep import shedding

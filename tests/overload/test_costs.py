@@ -28,7 +28,7 @@ def test_measured_is_constant_and_says_where_it_is_from() -> None:
     table = CostTable.named("measured")
     assert table is CostTable.named("measured")
     assert all(getattr(table, key) > 0 for key in ORDER)
-    file = Path(__import__("fastcep").__file__).parent / "engine" / "overload" / "measured.json"
+    file = Path(__import__("fastcep").__file__).parent / "overload" / "measured.json"
     data = json.loads(file.read_text())
     assert (data["name"], data["hash"]) == ("measured", table.hash)
     assert {"machine", "versions", "date", "measured_apart", "median_relative_error"} <= set(data["about"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fastcep.overload import pace as module
+from fastcep.overload import decision_schedule as module
 from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from chaos import Always
-from shed_runs import Q1, SCHEMA, engine, found, query
+from support.shedding.chaos import Always
+from support.shedding.shed_runs import Q1, SCHEMA, engine, found, query
 
 import fastcep as fc
 from fastcep.datasets import ds1, ds2

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import strategies
-from accounted import is_told, times_of
-from flowing import KLEENE, PAPER, expected, shedder
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from moving import quiet
-from ordered import Quiet, controlled, made
-from shed_runs import Q1, found, query
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from reference.attribution import is_told, times_of
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.shedding.drop_plans import Quiet, controlled, made
+from support.shedding.flows import KLEENE, PAPER, expected, shedder
+from support.shedding.shed_runs import Q1, found, query
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from shed_runs import SCHEMA, found
+from support.shedding.shed_runs import SCHEMA, found
 
 import fastcep as fc
 from fastcep import shedding

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import shed_runs
+from support.shedding import shed_runs
 
 import fastcep as fc
 from fastcep.errors import ModelError, SnapshotError, ValidationError

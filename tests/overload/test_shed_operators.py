@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from shed_runs import BASELINES, OF_MATCHES, SAME, assert_within, engine, found, mean, query
+from support.shedding.shed_runs import BASELINES, OF_MATCHES, SAME, assert_within, engine, found, mean, query
 
 from fastcep import shedding
 from fastcep.datasets import ds1

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from ordered import SCHEMA, Quiet, controlled, made, stream
-from shed_runs import found
+from support.shedding.drop_plans import SCHEMA, Quiet, controlled, made, stream
+from support.shedding.shed_runs import found
 
 import fastcep as fc
 from fastcep.overload.protocols import Tree

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shed_runs import query
+from support.shedding.shed_runs import query
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -280,7 +280,7 @@ def test_a_shedder_that_drops_nothing_need_not_say_what_it_keeps() -> None:
 def test_without_asserts() -> None:
     """As above under ``python -O``."""
     code = (
-        "import numpy as np, test_checked as t\n"
+        "import numpy as np, test_validation as t\n"
         "assert False\n"  # does nothing
         "for fields in ({'births': np.zeros((2, 7))}, {'drops': np.zeros((9, 9, 9))}, {'kept': float('nan')}):\n"
         "    try:\n        t.run(t.Broken(**fields))\n"

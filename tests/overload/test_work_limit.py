@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
 import numpy as np
 import pytest
-import strategies
-from chaos import Always, Chaos
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import quiet
-from ordered import Quiet, controlled
-from shed_runs import SCHEMA, assert_within, found
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.shedding.chaos import Always, Chaos
+from support.shedding.drop_plans import Quiet, controlled
+from support.shedding.shed_runs import SCHEMA, assert_within, found
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.overload.work_limit import expected

@@ -8,14 +8,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import harness
 import numpy as np
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Case
-from whole_cases import query_cases
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import query_cases
+from support import harness
 
 import fastcep as fc
 from fastcep._core.program.evaluate import evaluate

@@ -5,13 +5,13 @@ The reference judges whatever it can as soon as an event is bound (`naive_runs`)
 
 from __future__ import annotations
 
-import harness
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pattern_strategies import Draw
-from strategies import Case
-from timed_out import assert_timed_out
+from strategies.patterns import Draw
+from strategies.queries import Case
+from support import harness
+from support.timed_out import assert_timed_out
 
 import fastcep
 from fastcep.errors import ValidationError

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import strategies
-from explained import CASES, ENDINGS, NS, OPERATORS, SCHEMA, query
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_cases import query_cases
+from strategies import queries as strategies
+from strategies.whole_cases import query_cases
+from support.doc_tables.explained import CASES, ENDINGS, NS, OPERATORS, SCHEMA, query
 
 import fastcep as fc
 from fastcep.plan import Plan, explain, make_plan

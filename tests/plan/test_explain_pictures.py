@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 
 import pytest
-import strategies
-from explained import CASES, NS, WIDER, query
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import queries as strategies
+from support.doc_tables.explained import CASES, NS, WIDER, query
 
 import fastcep as fc
 from fastcep.plan import explain, make_plan

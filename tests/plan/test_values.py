@@ -7,10 +7,10 @@ import dataclasses
 import pickle
 
 import pytest
-from explained import CASES
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from whole_cases import is_planned, query_cases
+from strategies.whole_cases import is_planned, query_cases
+from support.doc_tables.explained import CASES
 
 from fastcep.plan import Plan, make_plan
 from fastcep.query import ast

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import harness
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import queries as strategies
+from support import harness
 
 import fastcep as fc
 from fastcep.query import ast, to_text

@@ -6,8 +6,8 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
-import clause_table
 import pytest
+from support.doc_tables import clauses as clause_table
 
 from fastcep.errors import ParseError
 from fastcep.events import Schema

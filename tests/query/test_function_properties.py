@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import harness
 import pytest
-import strategies
 from hypothesis import event, given
 from hypothesis import strategies as st
-from pattern_strategies import Draw, patterns
-from strategies import Case, Expressions
-from user_functions import own_registry, sample
+from reference.user_functions import own_registry, sample
+from strategies import queries as strategies
+from strategies.patterns import Draw, patterns
+from strategies.queries import Case, Expressions
+from support import harness
 
 from fastcep.query import ast, parse, to_text
 from fastcep.query.patterns import leaves_of

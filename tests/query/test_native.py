@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
-from user_functions import own_registry
+from reference.user_functions import own_registry
 
 import fastcep as fc
 from fastcep.query.native import NULL, RAISED, VALUE

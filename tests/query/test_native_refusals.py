@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from user_functions import own_registry
+from reference.user_functions import own_registry
 
 import fastcep as fc
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import pytest
-from user_functions import own_registry, sample
+from reference.user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep.query import ast, i, seq, to_text

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from naive_values import Value, aggregate, arithmetic, both, call, checked, compare, either, negate, number, truth
-from user_functions import user_call
-
 from fastcep.query import ast
+from reference.user_functions import user_call
+from reference.values import Value, aggregate, arithmetic, both, call, checked, compare, either, negate, number, truth
 
 
 @dataclass(frozen=True)

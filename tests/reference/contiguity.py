@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from naive_chosen import Chosen, bound_in, by_round, numbered
-from naive_conditions import Event, agree
-
 from fastcep.query import ast
+from reference.chosen import Chosen, bound_in, by_round, numbered
+from reference.conditions import Event, agree
 
 
 class Contiguity:

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import naive_windows
-from naive import Event
-
 from fastcep.query import ast
+from reference import windows as naive_windows
+from reference.matcher import Event
 
 Pair = tuple[str, str]
 

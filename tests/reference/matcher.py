@@ -15,16 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from naive_chosen import Chosen, birth_order
-from naive_conditions import Event, return_value
-from naive_policies import Partition, Policy
-from naive_runs import Runs
-from naive_search import Detected, Search
-from naive_values import Value
-from naive_windows import Window, windows
-
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of, positive_leaves
+from reference.chosen import Chosen, birth_order
+from reference.conditions import Event, return_value
+from reference.policies import Partition, Policy
+from reference.runs import Runs
+from reference.search import Detected, Search
+from reference.values import Value
+from reference.windows import Window, windows
 
 __all__ = ["Binding", "Event", "Match", "TimedOut", "Value", "find_matches", "return_values", "timed_out"]
 

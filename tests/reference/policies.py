@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from naive_chosen import Chosen, birth_order
-from naive_conditions import Event
-from naive_values import Value
-
 from fastcep.query import ast
+from reference.chosen import Chosen, birth_order
+from reference.conditions import Event
+from reference.values import Value
 
 Partition = tuple[Value, ...]
 

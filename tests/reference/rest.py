@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from naive_chosen import numbered
-
 from fastcep.query import ast
+from reference.chosen import numbered
 
 ShedderFit = Callable[[int], bool]  # whether the event may be bound to the variable of this number
 Adjacent = Callable[[int], bool]  # whether nothing lies between this position and the event

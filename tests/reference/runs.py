@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from naive_chosen import Chosen, Pair, birth_order, bound_in, numbered
-from naive_conditions import Bound, agree, holds
-from naive_policies import Policy
-from naive_rest import Rest, Way, may_end, open_leaves, rest_of, ways
-from naive_search import Gap, Search
-
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf
+from reference.chosen import Chosen, Pair, birth_order, bound_in, numbered
+from reference.conditions import Bound, agree, holds
+from reference.policies import Policy
+from reference.rest import Rest, Way, may_end, open_leaves, rest_of, ways
+from reference.search import Gap, Search
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from naive_chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
-from naive_conditions import Bound, Event, agree, attribute, holds
-from naive_contiguity import Contiguity
-from naive_values import compare
-from naive_windows import Window
-
 from fastcep.query import ast
 from fastcep.query.patterns import groups_of, leaves_of
+from reference.chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
+from reference.conditions import Bound, Event, agree, attribute, holds
+from reference.contiguity import Contiguity
+from reference.values import compare
+from reference.windows import Window
 
 Detected = tuple[Chosen, int, bool]  # a match, the time of its detection, whether it had to wait for that time
 

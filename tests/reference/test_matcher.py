@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import harness
-import naive
 import pytest
-from user_functions import own_registry, sample
-from worked import SCHEMA, found
+from support import harness
+from support.worked import SCHEMA, found
 
 from fastcep.events import Schema
 from fastcep.query import parse
+from reference import matcher as naive
+from reference.user_functions import own_registry, sample
 
 E = "SEQ(A a, B b) WHERE {} WITHIN UNBOUNDED"
 

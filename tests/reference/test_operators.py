@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import harness
-import naive
 import pytest
-from worked import SCHEMA, found, found_at
+from support import harness
+from support.worked import SCHEMA, found, found_at
 
 from fastcep.query import parse
+from reference import matcher as naive
 
 
 def returned(text: str, events: str) -> list[Any]:

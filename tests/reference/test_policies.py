@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import harness
-import naive
 import pytest
-from worked import SCHEMA, VALUES, found, found_at, show
+from support import harness
+from support.worked import SCHEMA, VALUES, found, found_at, show
 
 from fastcep.events import Schema
 from fastcep.query import parse
+from reference import matcher as naive
 
 NUMBERED = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, time="ts", type="type", sequence="n")
 AB = "SEQ(A a, B b)"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import harness
-import naive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrix.queries import whole_queries
-from pattern_strategies import Draw, most_events
-from strategies import Case
-from stream_strategies import schemas, streams
+from strategies.patterns import Draw, most_events
+from strategies.queries import Case
+from strategies.streams import schemas, streams
+from support import harness
+
+from reference import matcher as naive
 
 few = settings(max_examples=max(1, settings().max_examples // 2))
 

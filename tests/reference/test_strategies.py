@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worked import found
+from support.worked import found
 
 from fastcep.events import Schema
 

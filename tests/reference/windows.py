@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from naive_conditions import Event, evaluate
-
 from fastcep.query import ast
+from reference.conditions import Event, evaluate
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fastcep.errors import ValidationError
-from fastcep.overload import calibrate as module
 from fastcep.overload.costs import OPERATIONS
+from fastcep.replay import calibration as module
 from fastcep.replay.calibration import COUNTERS, WORKLOADS, TimedRun, calibrate, fit, measure, workload_stream
 from fastcep.replay.shedding_costs import relief
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from waiting import LIMIT, wait_for
+from support.waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep.datasets import ds1

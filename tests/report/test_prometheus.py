@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from waiting import LIMIT
+from support.waiting import LIMIT
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shed_views import Q1, SCHEMA, view
+from support.shedding.shed_views import Q1, SCHEMA, view
 
 import fastcep as fc
 from fastcep.errors import ModelError, ValidationError

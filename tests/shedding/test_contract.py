@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contract import Contract, stream
+from support.shedding.contract import Contract, stream
 
 from fastcep import shedding
 

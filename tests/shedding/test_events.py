@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shed_views import Q1, view
+from support.shedding.shed_views import Q1, view
 
 from fastcep.shedding import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
 from fastcep.shedding.drop_probabilities import LEAST_WEIGHT, events_of, keep_of, weights_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shed_views import Q1, view
+from support.shedding.shed_views import Q1, view
 
 from fastcep.overload.protocols import DropPlan
 from fastcep.shedding import BernoulliMatches, RandomMatches, SelectivityMatches

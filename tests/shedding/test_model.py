@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from shed_runs import Q1, SCHEMA, query
-from user_functions import own_registry
+from reference.user_functions import own_registry
+from support.shedding.shed_runs import Q1, SCHEMA, query
 from xxhash import xxh64
 
 import fastcep as fc

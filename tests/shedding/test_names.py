@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from shed_views import Q1, SCHEMA
+from support.shedding.shed_views import Q1, SCHEMA
 
 import fastcep as fc
 from fastcep.errors import ValidationError

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import harness
 import pyarrow as pa
 import pytest
-import strategies
-from chaos import Chaos
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import quiet
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.shedding.chaos import Chaos
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.plan import INDEXES, make_plan

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from detection import one_engine, with_rows
-from spark_cluster import HERE, cluster, executors, kill
-from waiting import LIMIT, wait_for
+from support.detection import one_engine, with_rows
+from support.spark_cluster import HERE, cluster, executors, kill
+from support.waiting import LIMIT, wait_for
 
 import fastcep as fc
 from fastcep import datasets

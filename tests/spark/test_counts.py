@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from detection import with_rows
+from support.detection import with_rows
 
 import fastcep as fc
 import fastcep.spark

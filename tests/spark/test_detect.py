@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from detection import assert_detects, one_engine, with_rows
 from pyspark.sql import functions as F
+from support.detection import assert_detects, one_engine, with_rows
 
 import fastcep as fc
 import fastcep.spark

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cutting import equal_flows
-from detection import with_rows
+from support.detection import with_rows
+from support.pieces import equal_flows
 
 import fastcep as fc
 import fastcep.spark

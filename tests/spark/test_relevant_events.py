@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from detection import assert_detects, one_engine
+from support.detection import assert_detects, one_engine
 
 import fastcep as fc
 from fastcep.plan import make_plan

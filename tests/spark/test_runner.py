@@ -7,8 +7,8 @@ from threading import Lock
 from typing import Any
 
 import pytest
-from evaluations import evaluated, stream
-from shed_runs import SCHEMA
+from support.shedding.evaluations import evaluated, stream
+from support.shedding.shed_runs import SCHEMA
 
 import fastcep as fc
 from fastcep.engine.runner import Runner

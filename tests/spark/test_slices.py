@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import harness
 import pytest
-import sliced
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from strategies import Case
+from strategies.queries import Case
+from support import harness
+from support import slices as sliced
 
 import fastcep as fc
 from fastcep.plan import make_plan

@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 
 from hypothesis import strategies as st
-from pattern_strategies import Draw
-from strategies import COMPARISONS
 
 from fastcep.events import Schema
 from fastcep.query import ast
+from strategies.patterns import Draw
+from strategies.queries import COMPARISONS
 
 OPENER, CLOSER = "w", "z"  # no names of a pattern
 

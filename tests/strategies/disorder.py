@@ -6,12 +6,12 @@ import warnings
 from typing import Any
 
 from hypothesis import strategies as st
-from naive import Event
-from pattern_strategies import Draw
-from strategies import Case
+from reference.matcher import Event
 
 import fastcep as fc
 from fastcep.query import ast
+from strategies.patterns import Draw
+from strategies.queries import Case
 
 MIN = -(2**63)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from hypothesis import HealthCheck, settings
-from moving import quiet
-from strategies import Case
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.errors import ValidationError
 from fastcep.query import ast, parse, to_text
 from fastcep.query.check import check
+from strategies.queries import Case
 
 
 def part(share: int, most: int) -> settings:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from naive import Event, Value
-from pattern_strategies import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
-from stream_strategies import DTYPES, SMALL, rarely, schemas, streams
+from reference.matcher import Event, Value
 
 from fastcep.events import Schema
 from fastcep.plan.translate import FEW_VALUES
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, leaves_of
+from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
+from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
 
 COMPARISONS = ("=", "<=", ">=", "<", ">", "!=")
 
@@ -34,7 +34,7 @@ class Case:
     batch_sizes: list[int]
 
     def __repr__(self) -> str:
-        from harness import describe
+        from support.harness import describe
 
         return f"Case({describe(self.query, self.events)}\nbatch sizes: {self.batch_sizes})"
 

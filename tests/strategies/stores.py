@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import harness
 import pyarrow as pa
 from hypothesis import strategies as st
-from moving import quiet
-from pattern_strategies import Draw
-from strategies import Case
+from support import harness
+from support.state_transfer import quiet
 
 import fastcep as fc
+from strategies.patterns import Draw
+from strategies.queries import Case
 
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64", "s": "string"} for name in "ABCD"}, type="type")
 #: Types that several variables may bind, too: an event may then stand for any of them.

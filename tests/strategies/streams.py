@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from naive import Event, Value
-from pattern_strategies import Draw
+from reference.matcher import Event, Value
 
 from fastcep.events import Schema
+from strategies.patterns import Draw
 
 DTYPES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
 SMALL = [0, 1, 2]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from matrix.queries import whole_queries
-from pattern_strategies import Draw
-from strategies import Case, with_stream
-from stream_strategies import schemas
 
 from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
 from fastcep.query import ast
+from strategies.patterns import Draw
+from strategies.queries import Case, with_stream
+from strategies.streams import schemas
 
 
 @st.composite

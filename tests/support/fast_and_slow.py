@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moving import COUNTERS, quiet
-
 import fastcep as fc
+from support.state_transfer import COUNTERS, quiet
 
 #: Counters that are the same however the stream is cut.
 ALWAYS = ("events", "relevant_events", "matches", "waiting_matches", "open_windows", "watermark")

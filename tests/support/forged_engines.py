@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from moving import quiet
 
 import fastcep as fc
 from fastcep import shedding
 from fastcep.errors import FastcepError, SnapshotError
+from support.state_transfer import quiet
 
 ATTRIBUTES = {"k": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", ATTRIBUTES), time="ts", type="type")

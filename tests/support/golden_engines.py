@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from moving import COUNTERS, quiet
 
 import fastcep as fc
 from fastcep.engine.state.container import FORMAT
+from support.state_transfer import COUNTERS, quiet
 
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).parents[1] / "golden"
 ROWS, BATCH = 120, 20
 HALF = ROWS // 2
 

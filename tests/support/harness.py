@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import naive
 import pyarrow as pa
-from naive import Binding, Event, Match, Value
+from reference import matcher as naive
+from reference.matcher import Binding, Event, Match, Value
 
 from fastcep.events import Schema, parse_duration
 from fastcep.query import ast

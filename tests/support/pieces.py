@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from accounted import times_of
+from reference.attribution import times_of
 
 import fastcep as fc
 from fastcep.query import ast

@@ -6,19 +6,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import harness
 import pyarrow as pa
-from naive import Event
+from reference.matcher import Event
 
 import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query, read_by
-from fastcep.spark.slice_assignment import Cut
+from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slices import TimeCut
 from fastcep.spark.slicing import key_cut
+from support import harness
 
 Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it goes on by time
 
@@ -27,7 +27,9 @@ def by_time(event: Event) -> tuple[int, bool]:
     return 0, True
 
 
-def by_key(query: ast.Query, events: Sequence[Event], wanted: int, parts: Sequence[int]) -> tuple[Cut, Route]:
+def by_key(
+    query: ast.Query, events: Sequence[Event], wanted: int, parts: Sequence[int]
+) -> tuple[SliceAssignment, Route]:
     """Cut by key, of which each value is a group of its own; too large ones by time."""
     plan = make_plan(query)
     assert isinstance(plan.key, KeyPlan)
@@ -70,7 +72,7 @@ def counts(events: Sequence[Event], cut: TimeCut) -> list[int]:
 def detected(
     query: ast.Query,
     events: Sequence[Event],
-    cut: Cut,
+    cut: SliceAssignment,
     route: Route = by_time,
     *,
     numbered: bool = False,
@@ -92,7 +94,7 @@ def detected(
     return table.set_column(at, "detected_at", pa.array(times, pa.timestamp("ns", "UTC"))).drop_columns(ORDER)
 
 
-def events_of(number: int, events: Sequence[Event], cut: Cut, route: Route) -> list[Event]:
+def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route: Route) -> list[Event]:
     """Those that Spark sends to a slice."""
     found = []
     for event in events:

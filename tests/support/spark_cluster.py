@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
-from waiting import LIMIT, wait_for
+
+from support.waiting import LIMIT, wait_for
 
 HERE = "127.0.0.1"
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

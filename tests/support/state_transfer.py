@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from harness import Data
 
 import fastcep as fc
 from fastcep.plan.plan import KeyPlan
+from support.harness import Data
 
 #: Metrics that a move leaves as they are.
 COUNTERS = ("events", "relevant_events", "matches", "rows_created", "live_partial_matches", "peak_partial_matches",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import harness
-import naive
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from reference import matcher as naive
 
 import fastcep
 from fastcep.query import ast
 from fastcep.query.patterns import positive_leaves
+from support import harness
 
 
 def assert_timed_out(query: ast.Query, events: Sequence[naive.Event], batch_sizes: Sequence[int]) -> None:

@@ -7,12 +7,12 @@ window its id stands before, as in ``w0 a0 b2``.
 
 from __future__ import annotations
 
-import harness
-import naive
+from reference import matcher as naive
 
 from fastcep.events import Schema
 from fastcep.query import ast, parse
 from fastcep.query.patterns import positive_leaves
+from support import harness
 
 VALUES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, time="ts", type="type")

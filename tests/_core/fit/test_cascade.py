@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cascades import Plain, flows
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from reference.cascades import Plain, flows
 
 from fastcep._core.fit.cascade import Cascade
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from waiting import LIMIT, wait_for
+from support.waiting import LIMIT, wait_for
 
 from fastcep._core.fit.covering_knapsack import Knapsack, greedy
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from user_functions import own_registry, sample
+from reference.user_functions import own_registry, sample
 
 from fastcep._core.program.evaluate import evaluate
 from fastcep.plan.bytecode import Compiler

@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import naive_values
 import numpy as np
 import pytest
-from naive_values import INT_MAX, INT_MIN
+from reference import values as naive_values
+from reference.values import INT_MAX, INT_MIN
 
 from fastcep._core.program import predicate
 from fastcep._core.program.evaluate import evaluate

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moving import quiet
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.engine.state.container import pack, unpack

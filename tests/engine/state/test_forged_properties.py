@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 from conftest import EXAMPLES
-from forged_engines import EVENTS, KINDS, go_on, made, restored, stream
-from forging import forge_snapshot, forgeries
+from support.forged_engines import EVENTS, KINDS, go_on, made, restored, stream
+from support.forging import forge_snapshot, forgeries
 
 from fastcep.errors import SnapshotError
 

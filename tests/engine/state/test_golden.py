@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-import stored
-from stored import CASES, GOLDEN, no_time, rest
+from support import golden_engines as stored
+from support.golden_engines import CASES, GOLDEN, no_time, rest
 
 import fastcep as fc
 from fastcep.engine.state.container import FORMAT

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import harness
-import strategies
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from moving import assert_unmoved, is_keyed, quiet
-from moving_cases import fewer, fits_one_table, keyed, some
-from naive import Event
-from pattern_strategies import Draw
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from reference.matcher import Event
+from strategies import queries as strategies
+from strategies.moving_cases import fewer, fits_one_table, keyed, some
+from strategies.patterns import Draw
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.state_transfer import assert_unmoved, is_keyed, quiet
 
 import fastcep as fc
 

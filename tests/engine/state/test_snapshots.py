@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from moving import COUNTERS, quiet
-from user_functions import own_registry
-from waiting import LIMIT_TEXT
+from reference.user_functions import own_registry
+from support.state_transfer import COUNTERS, quiet
+from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.engine import strings

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import bad_input
 import pyarrow.parquet as pq
 import pytest
-from bad_input import CASES, EVENTS, QUERY, Case
+from support.doc_tables import bad_input
+from support.doc_tables.bad_input import CASES, EVENTS, QUERY, Case
 from typer.testing import CliRunner
 
 from fastcep.cli import app
@@ -66,4 +66,4 @@ def test_bad_rows_go_to_their_file(case: Case, tmp_path: Path) -> None:
 
 def test_the_page_has_the_table() -> None:
     assert len({(case.title, case.name) for case in CASES}) == len(CASES) >= 30
-    assert bad_input.PAGE.read_text(encoding="utf-8") == bad_input.page(), "run python tests/bad_input.py"
+    assert bad_input.PAGE.read_text(encoding="utf-8") == bad_input.page(), "run python -m support.doc_tables.bad_input"

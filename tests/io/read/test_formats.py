@@ -20,7 +20,7 @@ import pyarrow.ipc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import DS1, PACKED, PLAIN, SHARED, StandardInput, read, written
+from support.tables import DS1, PACKED, PLAIN, SHARED, StandardInput, read, written
 
 from fastcep import Engine, datasets, parse
 from fastcep.errors import DataError, SchemaError, ValidationError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tables import DS1, PACKED, PLAIN, StandardInput, arrow_stream, csv, parquet, read, written, zstd
+from support.tables import DS1, PACKED, PLAIN, StandardInput, arrow_stream, csv, parquet, read, written, zstd
 
 from fastcep import Engine, Schema, datasets, parse
 from fastcep.errors import DataError

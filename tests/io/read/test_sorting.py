@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import CITIBIKE, SHARED
+from support.tables import CITIBIKE, SHARED
 from typer.testing import CliRunner
 
 from fastcep import Engine, datasets, parse

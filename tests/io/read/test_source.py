@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tables import CITIBIKE, SHARED, arrow_file, arrow_stream, parquet, read
+from support.tables import CITIBIKE, SHARED, arrow_file, arrow_stream, parquet, read
 
 from fastcep import datasets
 from fastcep.errors import DataError, SchemaError, ValidationError

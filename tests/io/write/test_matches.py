@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from formats import BINARY, TEXT, read_binary, read_text
+from support.formats import BINARY, TEXT, read_binary, read_text
 
 from fastcep.errors import ValidationError
 from fastcep.events import Schema

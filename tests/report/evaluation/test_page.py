@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import evaluation_documents as documents
 import pytest
-from waiting import LIMIT
+from support.shedding import evaluation_documents as documents
+from support.waiting import LIMIT
 
 from fastcep.errors import ValidationError
 from fastcep.report.evaluation import html, save_html

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import evaluation_documents as documents
 from rich.console import Console
-from waiting import LIMIT
+from support.shedding import evaluation_documents as documents
+from support.waiting import LIMIT
 
 from fastcep.report.evaluation import evaluation_table
 

@@ -8,17 +8,17 @@ import warnings
 from collections import Counter
 from typing import Any
 
-import harness
-import naive
-import naive_windows
 import pyarrow as pa
 import pytest
-from counted import numbered, numbers_matter
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from naive import Event
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from reference import matcher as naive
+from reference import windows as naive_windows
+from reference.counts import numbered, numbers_matter
+from reference.matcher import Event
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
 
 import fastcep as fc
 from fastcep.errors import ValidationError

@@ -8,17 +8,17 @@ import itertools
 import warnings
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-from counted import Shape, numbered, numbers_matter, transitions
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from moving import quiet
-from naive import Event
-from strategies import Case, cases, time_windows
-from whole_cases import query_cases
+from reference.counts import Shape, numbered, numbers_matter, transitions
+from reference.matcher import Event
+from strategies.queries import Case, cases, time_windows
+from strategies.whole_cases import query_cases
+from support import harness
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.errors import ValidationError

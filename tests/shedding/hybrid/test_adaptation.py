@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from flowing import PAPER, expected, shedder
-from ordered import controlled, made
-from shed_runs import Q1, query
+from support.shedding.drop_plans import controlled, made
+from support.shedding.flows import PAPER, expected, shedder
+from support.shedding.shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fit_members import sums
+from support.shedding.fit_members import sums
 
 from fastcep.shedding.hybrid.cells import cells_of
 from fastcep.shedding.hybrid.classes import fit_classes

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from fit_members import sums, table
+from support.shedding.fit_members import sums, table
 
 import fastcep
 from fastcep.errors import ValidationError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from groups_reference import Groups, drops
-from shed_runs import Q1, query
+from reference.drop_order import Groups, drops
+from support.shedding.shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1

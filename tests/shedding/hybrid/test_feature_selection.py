@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fit_members import sums
+from support.shedding.fit_members import sums
 
 from fastcep.shedding.hybrid.clusters import load
 from fastcep.shedding.hybrid.feature_selection import _variance, responses_of, tells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from shed_runs import query
+from support.shedding.shed_runs import query
 
 import fastcep as fc
 from fastcep.datasets import ds1

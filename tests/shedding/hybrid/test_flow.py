@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pytest
-import strategies
-from accounted import Definition, is_told, times_of
-from flowing import expected
-from groups_reference import drops
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from moving import quiet
-from shed_runs import Q1, query
-from strategies import Case
-from whole_cases import is_planned, query_cases
+from reference.attribution import Definition, is_told, times_of
+from reference.drop_order import drops
+from strategies import queries as strategies
+from strategies.queries import Case
+from strategies.whole_cases import is_planned, query_cases
+from support import harness
+from support.shedding.flows import expected
+from support.shedding.shed_runs import Q1, query
+from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1

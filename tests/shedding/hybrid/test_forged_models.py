@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import EXAMPLES
-from forged_engines import HYBRID, SHED, hybrid_model, stream_of_shed
-from forging import forge_model
+from support.forged_engines import HYBRID, SHED, hybrid_model, stream_of_shed
+from support.forging import forge_model
 
 import fastcep as fc
 from fastcep import shedding

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cutting import Elsewhere, cut, elsewhere, equal_flows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shed_runs import Q1, query
+from support.pieces import Elsewhere, cut, elsewhere, equal_flows
+from support.shedding.shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from contract import Contract, Make
-from contract import stream as stream_
-from evaluations import evaluated
-from fitted import EVENTS, PAPER, model, shed, stream, truth
-from shed_runs import Q1, SCHEMA, assert_within, found, query
+from support.shedding.contract import Contract, Make
+from support.shedding.contract import stream as stream_
+from support.shedding.evaluations import evaluated
+from support.shedding.fitted import EVENTS, PAPER, model, shed, stream, truth
+from support.shedding.shed_runs import Q1, SCHEMA, assert_within, found, query
 
 import fastcep as fc
 from fastcep.datasets import ds1

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from fit_members import sums, table
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shedding.fit_members import sums, table
 
 from fastcep.overload.protocols import Classes
 from fastcep.shedding.hybrid import summary

@@ -1,6 +1,6 @@
 """Types of columns that libraries hand out, and the values that each role of a column takes of them.
 
-``python tests/arrow_types.py`` writes the table of them into docs/input.md.
+``PYTHONPATH=.:tests python -m support.doc_tables.arrow_types`` writes the table of them into docs/input.md.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from pages import with_table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/input.md"
-START, END = "<!-- types: made by tests/arrow_types.py -->\n", "<!-- end of types -->\n"
+from support.pages import with_table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/input.md"
+START, END = "<!-- types: made by tests/support/doc_tables/arrow_types.py -->\n", "<!-- end of types -->\n"
 
 ATTRIBUTES = ("int64", "float64", "bool", "string")
 ROLES = (*ATTRIBUTES, "time", "type", "code", "sequence")

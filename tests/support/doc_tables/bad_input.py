@@ -1,6 +1,6 @@
 """Kinds of bad input: what a file holds, and what a run says to it.
 
-``python tests/bad_input.py`` writes the table of them into docs/input.md.
+``PYTHONPATH=.:tests python -m support.doc_tables.bad_input`` writes the table of them into docs/input.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import tables
-from pages import with_table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/input.md"
-START, END = "<!-- bad input: made by tests/bad_input.py -->\n", "<!-- end -->\n"
+from support import tables
+from support.pages import with_table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/input.md"
+START, END = "<!-- bad input: made by tests/support/doc_tables/bad_input.py -->\n", "<!-- end -->\n"
 
 EVENTS = "EVENT A (id int64, w float64, ok bool, name string)\nEVENT B (id int64)"
 QUERY = "QUERY q PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 1000s"

@@ -1,20 +1,19 @@
 """Which clauses stand beside which patterns and windows.
 
-``python tests/clause_table.py`` writes the table of them into docs/language.md.
+``PYTHONPATH=.:tests python -m support.doc_tables.clauses`` writes the table of them into docs/language.md.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pages import with_table
-
 from fastcep.errors import ParseError
 from fastcep.events import Schema
 from fastcep.query import parse
+from support.pages import with_table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/language.md"
-START, END = "<!-- clauses: made by tests/clause_table.py -->\n", "<!-- end of clauses -->\n"
+PAGE = Path(__file__).resolve().parents[3] / "docs/language.md"
+START, END = "<!-- clauses: made by tests/support/doc_tables/clauses.py -->\n", "<!-- end of clauses -->\n"
 SCHEMA = Schema({name: {"v": "int64"} for name in "ABN"}, type="kind")
 
 SPANS = ["WITHIN 1h", "WITHIN 5 EVENTS", "WITHIN UNBOUNDED"]

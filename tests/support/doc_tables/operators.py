@@ -1,18 +1,19 @@
 """Which operators combine with which.
 
-``python tests/operator_table.py`` writes the table of them into docs/language.md.
+``PYTHONPATH=.:tests python -m support.doc_tables.operators`` writes the table of them into docs/language.md.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pattern_strategies as names
-from pages import with_table
-from pattern_strategies import INNER, OUTER, refusal
+from strategies import patterns as names
+from strategies.patterns import INNER, OUTER, refusal
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/language.md"
-START, END = "<!-- operators: made by tests/operator_table.py -->\n", "<!-- end of operators -->\n"
+from support.pages import with_table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/language.md"
+START, END = "<!-- operators: made by tests/support/doc_tables/operators.py -->\n", "<!-- end of operators -->\n"
 
 # A pattern with a gap for the part, and parts. No variable is in two of them.
 OUTSIDE = {

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from chaos import Always
-from moving import quiet
 
 import fastcep as fc
 from fastcep.overload.protocols import Tree
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.query import ast
 from fastcep.shedding import Classes, Detector, DropPlan, QueryView, Shedder
+from support.shedding.chaos import Always
+from support.state_transfer import quiet
 
 WORD = (1 << 64) - 1
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64", "x": "float64"} for name in "ABCD"}, time="ts", type="type")

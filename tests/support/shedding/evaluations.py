@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from shed_runs import SCHEMA, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.evaluate import Outcome, Reference, Report, ShedderFit, Target, Trial
 from fastcep.shedding import Classes, FixedClasses, Shedder
+from support.shedding.shed_runs import SCHEMA, query
 
 EVENTS = 20_000
 PAPER: dict[str, Any] = {"cost_table": "paper", "index": "key"}

@@ -6,12 +6,12 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from shed_runs import Q1, found, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.evaluate.constant import ConstantDemand, SameDemand
 from fastcep.shedding import Model, Shedder
+from support.shedding.shed_runs import Q1, found, query
 
 PAPER: dict[str, Any] = {"cost_table": "paper", "index": "key"}
 EVENTS = 40_000

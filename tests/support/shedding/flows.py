@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from accounted import times_of
-from ordered import Quiet
+from reference.attribution import times_of
 
 import fastcep as fc
 from fastcep.evaluate.features import Values, event_features, features
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow
 from fastcep.shedding.lineage import observe
+from support.shedding.drop_plans import Quiet
 
 PAPER = fc.CostTable.named("paper")
 VALUES = {"V": Values(1, 10)}

@@ -1,0 +1,1 @@
+"""Hypothesis strategies: schemas, queries, streams, and ways to run them."""

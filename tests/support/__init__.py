@@ -1,0 +1,1 @@
+"""What tests share: harnesses, processes, files, and comparisons."""

@@ -1,0 +1,1 @@
+"""Tables in docs/ that are made from tests."""

@@ -1,0 +1,1 @@
+"""Engines with shedders, models and evaluations for tests."""
