@@ -3,16 +3,18 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+LONG := slow or shared
 STAMP := $(VENV)/.installed
 CORE := $(wildcard fastcep/_core/*/*.pyx fastcep/_core/*/*.pxd fastcep/_core/*/*.h)
 export PYTHON
 
-.PHONY: demo test check bench peers compare figures lint clean help
+.PHONY: demo test ci check bench peers compare figures lint clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
-	@echo "make test     everything that CI runs"
-	@echo "make check    the tests with full counts, mutants, the slow ones and those on shared data"
+	@echo "make test     set up, lint, and all unit tests; a few minutes"
+	@echo "make ci       what else must hold for every change: more examples, kills, clusters, the wheel, a checked build"
+	@echo "make check    the tests with full counts, mutants, the slow ones and those on shared data; hours"
 	@echo "make bench    the benchmarks, and one table of them"
 	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
@@ -41,15 +43,19 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict fastcep
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2
-	ci/spark_tests.sh $(BIN)/python "not slow"
+	$(BIN)/python -m pytest -q -n 2 -m "not ($(LONG) or thorough or spark)"
+	ci/spark_tests.sh $(BIN)/python "not (slow or thorough)"
+
+ci: $(STAMP)
+	FASTCEP_EXAMPLES=200 $(BIN)/python -m pytest -q -n 2 -m "(property or thorough) and not ($(LONG) or spark)"
+	ci/spark_tests.sh $(BIN)/python "thorough and not slow"
 	ci/wheel_smoke.sh $(BIN)/python
-	ci/debug_build.sh $(BIN)/python
+	FASTCEP_EXAMPLES=200 ci/debug_build.sh $(BIN)/python
 
 check: lint
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
 	PYTHONPATH=.:tests $(BIN)/python -m matrix
-	$(BIN)/python ci/mutations.py
+	FASTCEP_EXAMPLES=200 $(BIN)/python ci/mutations.py
 	ci/spark_tests.sh $(BIN)/python
 	ci/wheel_smoke.sh $(BIN)/python
 	FASTCEP_EXAMPLES=500 ci/debug_build.sh $(BIN)/python

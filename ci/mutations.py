@@ -90,7 +90,7 @@ def outcome(mutant: Mutant) -> str | None:
 
 def fails(mutant: Mutant, tree: Path, tests: list[str]) -> bool:
     """Return whether a test fails or crashes."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
+    environment = {"FASTCEP_EXAMPLES": "200", **os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     if done.returncode > 1:

@@ -1,18 +1,25 @@
 #!/usr/bin/env bash
 # usage: ci/wheel_smoke.sh PYTHON -- source distribution, wheel from it, and a clean environment that has only the wheel.
+# The wheel takes the extensions that the source tree has compiled already, where their sources are the same.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mkdir "$work/source"
-"$here/copy_tree.sh" "$work/source"
+mkdir "$work/tree" "$work/source"
+"$here/copy_tree.sh" "$work/tree"
 echo "wheel: building" >&2
-if ! "$python" -m build --no-isolation --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1; then
-    tail -n 60 "$work/build.log" >&2
-    exit 1
-fi
+build() {
+    if ! "$python" -m build --no-isolation "$@" >"$work/build.log" 2>&1; then
+        tail -n 60 "$work/build.log" >&2
+        exit 1
+    fi
+}
+build --sdist --outdir "$work/dist" "$work/tree"
+tar --extract --strip-components=1 --directory "$work/source" --file "$work"/dist/*.tar.gz
+"$python" "$here/reuse_build.py" "$here/.." "$work/source"
+build --wheel --outdir "$work/dist" "$work/source"
 echo "wheel: installing $(basename "$work"/dist/*.whl) into a clean environment" >&2
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$work"/dist/*.whl

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("FASTCEP_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("FASTCEP_EXAMPLES", "20"))
 KILLS = int(os.environ.get("FASTCEP_KILLS", "200" if EXAMPLES >= 5000 else "10"))
 
 
@@ -36,6 +36,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["FASTCEP_JIT"] = "0"
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark_conf")
     os.environ["FASTCEP_CACHE_DIR"] = tempfile.mkdtemp(prefix="fastcep-tests-")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that draw examples, so that `make ci` can run them again with more."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
 
 
 def pytest_unconfigure() -> None:

@@ -24,6 +24,7 @@ from fastcep.query import ast
 EXAMPLES = settings().max_examples
 
 
+@pytest.mark.property
 @pytest.mark.parametrize(("focus", "times"), FOCUSES.items())
 def test_focus(focus: str, times: int) -> None:
     @independent(times * EXAMPLES)
@@ -41,6 +42,7 @@ def test_bytecode(case: Case) -> None:
     event(f"matches: {'none' if not outcome.matches else '1 to 9' if outcome.matches < 10 else '10 or more'}")
 
 
+@pytest.mark.property
 @pytest.mark.usefixtures("kernels")
 def test_kernels() -> None:
     @independent(EXAMPLES // 10)

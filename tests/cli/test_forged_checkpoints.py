@@ -133,6 +133,7 @@ def test_a_part_that_is_no_arrow_file(folder: Path) -> None:
     assert "is no Arrow file as a run writes it" in told(run())
 
 
+@pytest.mark.property
 def test_forged(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One field of the record, or of the engine's state, is another: a run goes on, or says why not."""
     refused = 0

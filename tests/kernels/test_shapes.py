@@ -248,7 +248,7 @@ def test_shape(shape: Shape, compiled: dict[Any, int], monkeypatch: pytest.Monke
         check(shape, draw_chunk(shape, seed, n, nulls), address, counter)
 
 
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 2**32), n=st.integers(1, CHUNK_ROWS), nulls=st.floats(0, 1))
 def any_data(shape: Shape, seed: int, n: int, nulls: float, counter: Counter) -> None:
     check(shape, draw_chunk(shape, seed, n, nulls), _compiled[parts(shape)[1], WAYS[shape.way][0]], counter)

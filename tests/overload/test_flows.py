@@ -54,7 +54,7 @@ def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices
 
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 4))
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 def test_of_any_query(case: Case, index: str, slices: int) -> None:
     assume(is_planned(case.query) and is_told(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))

@@ -64,7 +64,7 @@ def holes(events: pa.Table, seed: int) -> pa.Table:
 
 
 @given(trees("a.V", "a.x"), trees("a.V + b.V", "b.x"), trees("c.x", "c.V"), st.integers(0, 9))
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, of_c: Tree, seed: int) -> None:
     """Null and what is no number are of the other class."""
     own, events = parsed(), holes(stream(150, seed), seed)

@@ -31,7 +31,7 @@ def drops(draw: Any) -> tuple[Plain, list[tuple[bool, int, int]]]:
 
 
 @given(drops())
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int, int]]]) -> None:
     plain, dropped = given
     cascade = plain.cascade()
@@ -47,7 +47,7 @@ def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int
 
 
 @given(flows(), st.sampled_from([(True, True), (True, False), (False, True)]))
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 def test_steps(plain: Plain, what: tuple[bool, bool]) -> None:
     """Each step is the least ratio of what was weighed before it, all free ones at once and first; nothing grows."""
     assume(plain.prices[2] <= min(plain.rows))

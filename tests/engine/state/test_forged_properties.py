@@ -35,6 +35,7 @@ def test_what_is_not_forged_is_taken(name: str) -> None:
     go_on(kind, engine)
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("name", KINDS)
 def test_forged(name: str) -> None:
     kind, data, taken = KINDS[name], snapshot_of(name), 0
@@ -49,6 +50,7 @@ def test_forged(name: str) -> None:
     assert taken < COUNT, "nothing was refused"
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.groups])
 def test_forged_groups_are_merged(name: str) -> None:
     """An engine that refuses a part is as it was."""

@@ -81,7 +81,7 @@ def test_memory(text: str) -> None:
 
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 4))
-@settings(max_examples=100)
+@settings(max_examples=min(100, settings().max_examples))
 def test_children_and_looks_by_definition(case: Case, index: str, slices: int) -> None:
     """One by one, all of one class."""
     assume(is_planned(case.query) and is_told(case.query) and case.events)

@@ -49,6 +49,7 @@ def test_what_is_not_forged_is_used(saved: Path) -> None:
     assert used(saved)
 
 
+@pytest.mark.property
 def test_forged(saved: Path, tmp_path: Path) -> None:
     taken = 0
     for number in range(COUNT):

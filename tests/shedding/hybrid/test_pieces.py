@@ -68,7 +68,7 @@ def by_value(feature: str) -> Classes:
 
 @pytest.mark.parametrize("name", QUERIES)
 @given(places=PLACES, index=st.sampled_from(["key", "full"]), memory=st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=min(12, settings().max_examples))
 def test_members_and_flow(name: str, places: list[int], index: str, memory: bool) -> None:
     own, events, whole = query(QUERIES[name]), stream(), known(name, index, memory)
     assert whole.matched.sum() > 5
@@ -93,7 +93,7 @@ def test_members_and_flow(name: str, places: list[int], index: str, memory: bool
 
 
 @given(places=PLACES)
-@settings(max_examples=20)
+@settings(max_examples=min(20, settings().max_examples))
 def test_contributions_in_explicit_windows(places: list[int]) -> None:
     """Contribution and memory; work is not, as rows of shared windows are taken for looked at up to the end."""
     own, events = query(f"PATTERN {SAME} WINDOW OPEN ON A o CLOSE AFTER 500us"), stream()
