@@ -23,8 +23,8 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import QUERIES, RESULTS, SCHEMA, events, store
+from fastcep.arrivals.generated_sources import ds1_blocks
 from fastcep.datasets import ds1
-from fastcep.replay.generated_sources import ds1_blocks
 from fastcep.shedding import Classes, FixedClasses, QueueLength, by_name
 
 BASELINES = ("ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl")

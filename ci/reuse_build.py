@@ -1,4 +1,4 @@
-"""usage: ci/reuse_build.py TREE SOURCE -- hand the compiled extensions of a source tree to an unpacked source distribution.
+"""usage: ci/reuse_build.py TREE SOURCE -- hand compiled extensions of a source tree to an unpacked source distribution.
 
 First it checks that the distribution has every file that compiling needs, with the content that the tree has.
 Extensions that are missing or older than their sources in the tree are left out, and are compiled.

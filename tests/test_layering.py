@@ -21,10 +21,10 @@ FLOORS = (
     {"kernels"},
     {"overload"},
     {"engine"},
-    {"replay"},
+    {"arrivals"},
     {"shedding"},
     {"report"},
-    {"spark", "parallel", "migration", "evaluate"},
+    {"spark", "parallel", "migration", "evaluation"},
     {"cli"},
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -9,11 +9,11 @@ import pyarrow as pa
 import fastcep as fc
 from bench.papers.figures import Part
 from bench.papers.strategies import learns, strategies
-from fastcep.evaluate.judging import targets_of, truth_of
-from fastcep.evaluate.options import setting_of
-from fastcep.evaluate.strategies import strategies_of
-from fastcep.evaluate.stream import Stream
-from fastcep.evaluate.targets import wanted
+from fastcep.evaluation.judging import targets_of, truth_of
+from fastcep.evaluation.options import setting_of
+from fastcep.evaluation.strategies import strategies_of
+from fastcep.evaluation.stream import Stream
+from fastcep.evaluation.targets import wanted
 
 __all__ = ["courses"]
 

@@ -13,8 +13,8 @@ from bench.papers.figures import Figure, Part
 from bench.papers.stored import condensed, path_of, read, swept
 from bench.papers.strategies import learns, strategies, there
 from fastcep.errors import ValidationError
-from fastcep.evaluate import Report, evaluate
-from fastcep.evaluate.references import REFERENCES
+from fastcep.evaluation import Report, evaluate
+from fastcep.evaluation.references import REFERENCES
 
 __all__ = ["joined", "report_of", "run"]
 

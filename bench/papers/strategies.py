@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import fastcep as fc
-from fastcep.evaluate import ShedderFit
+from fastcep.evaluation import ShedderFit
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 

@@ -1,1 +1,1 @@
-"""Feed a stream to an engine at a given rate, and measure what operations cost."""
+"""Streams that arrive at a given rate: input queue, replay, maximum throughput; and what operations cost."""

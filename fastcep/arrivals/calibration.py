@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep.arrivals.shedding_costs import relief
 from fastcep.datasets import ds1
 from fastcep.engine.engine import Engine
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.overload.costs import OPERATIONS, CostTable
 from fastcep.query import parse
-from fastcep.replay.shedding_costs import relief
 
 __all__ = [
     "COUNTERS", "WORKLOADS", "Calibration", "TimedRun", "calibrate", "fit", "machine", "measure", "workload_stream",

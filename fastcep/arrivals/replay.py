@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.arrivals.input_queue import InputQueue, control_of
+from fastcep.arrivals.prefetch import Prefetch
+from fastcep.arrivals.rate import ArrivalCounter, Rate
+from fastcep.arrivals.replay_stats import ReplayStats
 from fastcep.errors import ValidationError
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
-from fastcep.replay.input_queue import InputQueue, control_of
-from fastcep.replay.prefetch import Prefetch
-from fastcep.replay.rate import ArrivalCounter, Rate
-from fastcep.replay.replay_stats import ReplayStats
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine

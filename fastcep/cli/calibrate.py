@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from fastcep.arrivals.calibration import COUNTERS, Calibration
+from fastcep.arrivals.calibration import calibrate as carry_out
 from fastcep.io.write.target import check_target
-from fastcep.replay.calibration import COUNTERS, Calibration
-from fastcep.replay.calibration import calibrate as carry_out
 
 __all__ = ["calibrate"]
 

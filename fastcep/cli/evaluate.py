@@ -15,8 +15,8 @@ from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
 from fastcep.errors import ValidationError
-from fastcep.evaluate import Report
-from fastcep.evaluate import evaluate as carry_out
+from fastcep.evaluation import Report
+from fastcep.evaluation import evaluate as carry_out
 from fastcep.io.write.target import check_target
 from fastcep.overload.costs import NAMES
 

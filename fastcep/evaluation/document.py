@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from fastcep.evaluate.judging import Cell, Comparison
-from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.rows import row_of, wins_of
-from fastcep.evaluate.setting import STORE
+from fastcep.evaluation.judging import Cell, Comparison
+from fastcep.evaluation.outcome import Outcome
+from fastcep.evaluation.rows import row_of, wins_of
+from fastcep.evaluation.setting import STORE
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import is_monotonic
 

@@ -11,17 +11,17 @@ from typing import Any
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.runner import Runner
 from fastcep.errors import ValidationError
-from fastcep.evaluate.document import document_of
-from fastcep.evaluate.judging import Cell, Comparison, cells_of, judge, targets_of, truth_of
-from fastcep.evaluate.options import setting_of
-from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.protocols import Reference, ShedderFactory, ShedderFit
-from fastcep.evaluate.report import Report
-from fastcep.evaluate.setting import Setting
-from fastcep.evaluate.shared_trial import shared
-from fastcep.evaluate.strategies import Strategy, strategies_of
-from fastcep.evaluate.stream import Stream
-from fastcep.evaluate.targets import wanted
+from fastcep.evaluation.document import document_of
+from fastcep.evaluation.judging import Cell, Comparison, cells_of, judge, targets_of, truth_of
+from fastcep.evaluation.options import setting_of
+from fastcep.evaluation.outcome import Outcome
+from fastcep.evaluation.protocols import Reference, ShedderFactory, ShedderFit
+from fastcep.evaluation.report import Report
+from fastcep.evaluation.setting import Setting
+from fastcep.evaluation.shared_trial import shared
+from fastcep.evaluation.strategies import Strategy, strategies_of
+from fastcep.evaluation.stream import Stream
+from fastcep.evaluation.targets import wanted
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
@@ -73,7 +73,7 @@ def evaluate(
     shedders
         What is judged: spellings (``"ri"``), functions that make a shedder for a seed, shedders (for one seed, their
         own), objects with ``fit(queries, history)`` that gives such a function, and references, see
-        `fastcep.evaluate.protocols`.
+        `fastcep.evaluation.protocols`.
     bounds
         On the processing latency: ``"50%"`` of what it is without shedding, ``"500us"``, or nanoseconds. Exactly one
         of ``bounds``, ``rates`` and ``demands`` is given.
@@ -208,7 +208,7 @@ def _machine(runner: Runner | None) -> dict[str, Any]:
 
     import numpy as np
 
-    from fastcep.replay.calibration import machine
+    from fastcep.arrivals.calibration import machine
 
     note = {} if runner is None else {"note": "runs beside each other, by a runner, disturb each other's times"}
     return {**machine(), "python": platform.python_version(), "numpy": np.__version__, **note}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from fastcep.datasets import ds1, ds2
 from fastcep.datasets.generate import C_VALUES
 from fastcep.errors import ValidationError
-from fastcep.evaluate.features import Values
+from fastcep.evaluation.features import Values
 from fastcep.events import Schema
 
 __all__ = ["Generator", "generator_of"]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.evaluate.features import event_features, features
-from fastcep.evaluate.generators import Generator, generator_of
-from fastcep.evaluate.protocols import ReferenceFit
-from fastcep.evaluate.stream import Stream
+from fastcep.evaluation.features import event_features, features
+from fastcep.evaluation.generators import Generator, generator_of
+from fastcep.evaluation.protocols import ReferenceFit
+from fastcep.evaluation.stream import Stream
 from fastcep.query import ast
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.hybrid.fit import observed_piece, records_per_event
@@ -28,7 +28,7 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model
 
 if TYPE_CHECKING:
-    from fastcep.evaluate.setting import Setting
+    from fastcep.evaluation.setting import Setting
 
 __all__ = ["Informed", "InformedShedder", "expected"]
 

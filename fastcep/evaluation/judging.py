@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fastcep.arrivals.max_throughput import maximum_rate
+from fastcep.arrivals.rate import Rate
 from fastcep.errors import FastcepError, ValidationError
-from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
-from fastcep.evaluate.measure import measure
-from fastcep.evaluate.outcome import Outcome, outcome_of
-from fastcep.evaluate.setting import Setting
-from fastcep.evaluate.strategies import Strategy
-from fastcep.evaluate.stream import Stream
-from fastcep.evaluate.targets import Target, TargetSpec
-from fastcep.evaluate.trial import Trial, Truth
+from fastcep.evaluation.latencies import over_time, skipped, statistic_of, total
+from fastcep.evaluation.measure import measure
+from fastcep.evaluation.outcome import Outcome, outcome_of
+from fastcep.evaluation.setting import Setting
+from fastcep.evaluation.strategies import Strategy
+from fastcep.evaluation.stream import Stream
+from fastcep.evaluation.targets import Target, TargetSpec
+from fastcep.evaluation.trial import Trial, Truth
 from fastcep.query import ast
-from fastcep.replay.max_throughput import maximum_rate
-from fastcep.replay.rate import Rate
 
 __all__ = ["Cell", "Comparison", "cells_of", "judge", "targets_of", "truth_of"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fastcep.arrivals.replay import replay
 from fastcep.engine import Engine, Matches
-from fastcep.evaluate.identity import Words, identities
-from fastcep.evaluate.latencies import Floats, Latencies
-from fastcep.evaluate.stream import Stream
+from fastcep.evaluation.identity import Words, identities
+from fastcep.evaluation.latencies import Floats, Latencies
+from fastcep.evaluation.stream import Stream
 from fastcep.query import ast
-from fastcep.replay.replay import replay
 
 __all__ = ["Measured", "measure"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastcep.errors import ValidationError
-from fastcep.evaluate.latencies import STATISTICS
-from fastcep.evaluate.setting import Setting
-from fastcep.evaluate.targets import MODES, parse_bound
+from fastcep.evaluation.latencies import STATISTICS
+from fastcep.evaluation.setting import Setting
+from fastcep.evaluation.targets import MODES, parse_bound
 from fastcep.overload.costs import cost_table as read_table
 from fastcep.overload.protocols import Detector
 from fastcep.shedding import detector_by_name

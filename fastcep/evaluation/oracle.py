@@ -22,20 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.fit.clairvoyant import Clairvoyant
+from fastcep.arrivals.rate import Rate
 from fastcep.errors import ValidationError
-from fastcep.evaluate.clairvoyant_input import foresight_of
-from fastcep.evaluate.latencies import Floats, over_time, skipped, statistic_of, total
-from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.protocols import Reference
-from fastcep.evaluate.targets import LATE, Target
+from fastcep.evaluation.clairvoyant_input import foresight_of
+from fastcep.evaluation.latencies import Floats, over_time, skipped, statistic_of, total
+from fastcep.evaluation.outcome import Outcome
+from fastcep.evaluation.protocols import Reference
+from fastcep.evaluation.targets import LATE, Target
 from fastcep.overload.clock import VirtualClock
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic, leaves_of
-from fastcep.replay.rate import Rate
 from fastcep.shedding.lineage import Lineage, observe
 
 if TYPE_CHECKING:
-    from fastcep.evaluate.trial import Trial
+    from fastcep.evaluation.trial import Trial
 
 __all__ = ["Oracle"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastcep.evaluate.identity import found_in
-from fastcep.evaluate.latencies import over_time, skipped, statistic_of, total
-from fastcep.evaluate.measure import Measured
-from fastcep.evaluate.targets import Target
-from fastcep.evaluate.trial import Trial
+from fastcep.evaluation.identity import found_in
+from fastcep.evaluation.latencies import over_time, skipped, statistic_of, total
+from fastcep.evaluation.measure import Measured
+from fastcep.evaluation.targets import Target
+from fastcep.evaluation.trial import Trial
 
 __all__ = ["Outcome", "outcome_of"]
 

@@ -12,11 +12,11 @@ from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 
 if TYPE_CHECKING:
-    from fastcep.evaluate.outcome import Outcome
-    from fastcep.evaluate.setting import Setting
-    from fastcep.evaluate.stream import Stream
-    from fastcep.evaluate.targets import Target
-    from fastcep.evaluate.trial import Trial
+    from fastcep.evaluation.outcome import Outcome
+    from fastcep.evaluation.setting import Setting
+    from fastcep.evaluation.stream import Stream
+    from fastcep.evaluation.targets import Target
+    from fastcep.evaluation.trial import Trial
     from fastcep.overload.costs import CostTable
 
 __all__ = ["Reference", "ReferenceFit", "ShedderFactory", "ShedderFit"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastcep.evaluate.informed import Informed
-from fastcep.evaluate.oracle import Oracle
-from fastcep.evaluate.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
+from fastcep.evaluation.informed import Informed
+from fastcep.evaluation.oracle import Oracle
+from fastcep.evaluation.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
 
 __all__ = ["REFERENCES"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from fastcep.evaluate.judging import Comparison
-from fastcep.evaluate.outcome import Outcome
-from fastcep.evaluate.targets import LATE, Target
+from fastcep.evaluation.judging import Comparison
+from fastcep.evaluation.outcome import Outcome
+from fastcep.evaluation.targets import LATE, Target
 
 __all__ = ["LEAST_MATCHES", "row_of", "wins_of"]
 

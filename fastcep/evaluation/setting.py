@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastcep.engine import Engine
-from fastcep.evaluate.constant import ConstantDemand, SameDemand
-from fastcep.evaluate.targets import Target
+from fastcep.evaluation.constant import ConstantDemand, SameDemand
+from fastcep.evaluation.targets import Target
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast

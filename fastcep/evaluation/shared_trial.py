@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from fastcep.engine.runner import Runner
 from fastcep.errors import ValidationError
-from fastcep.evaluate.judging import Cell, Comparison, judge
-from fastcep.evaluate.outcome import Outcome
+from fastcep.evaluation.judging import Cell, Comparison, judge
+from fastcep.evaluation.outcome import Outcome
 
 __all__ = ["Judge", "shared"]
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.evaluate.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
-from fastcep.evaluate.references import REFERENCES
+from fastcep.evaluation.protocols import Reference, ReferenceFit, ShedderFactory, ShedderFit
+from fastcep.evaluation.references import REFERENCES
 from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 from fastcep.shedding import by_name
 from fastcep.shedding.names import SHEDDERS
 
 if TYPE_CHECKING:
-    from fastcep.evaluate.setting import Setting
-    from fastcep.evaluate.stream import Stream
+    from fastcep.evaluation.setting import Setting
+    from fastcep.evaluation.stream import Stream
 
 __all__ = ["CopyFactory", "NamedFactory", "Strategy", "strategies_of"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastcep.evaluate.identity import Words
-from fastcep.evaluate.setting import Setting
-from fastcep.evaluate.stream import Stream
-from fastcep.evaluate.targets import Target
+from fastcep.evaluation.identity import Words
+from fastcep.evaluation.setting import Setting
+from fastcep.evaluation.stream import Stream
+from fastcep.evaluation.targets import Target
 from fastcep.query import ast
 
 __all__ = ["Trial", "Truth"]

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fastcep.arrivals import calibration as module
+from fastcep.arrivals.calibration import COUNTERS, WORKLOADS, TimedRun, calibrate, fit, measure, workload_stream
+from fastcep.arrivals.shedding_costs import relief
 from fastcep.errors import ValidationError
 from fastcep.overload.costs import OPERATIONS
-from fastcep.replay import calibration as module
-from fastcep.replay.calibration import COUNTERS, WORKLOADS, TimedRun, calibrate, fit, measure, workload_stream
-from fastcep.replay.shedding_costs import relief
 
 COSTS = {"event": 1.5, "relevant": 20.0, "visited": 4.0, "created": 12.0, "match": 7.25}
 

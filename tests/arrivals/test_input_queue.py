@@ -13,9 +13,9 @@ import pytest
 from support.waiting import LIMIT, wait_for
 
 import fastcep as fc
+from fastcep.arrivals.input_queue import InputQueue
 from fastcep.datasets import ds1
 from fastcep.errors import DataError, QueueFullError, ValidationError
-from fastcep.replay.input_queue import InputQueue
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastcep import Rate
+from fastcep.arrivals.rate import ArrivalCounter
 from fastcep.errors import ValidationError
-from fastcep.replay.rate import ArrivalCounter
 
 RATES = st.one_of(st.integers(1, 10**9).map(float), st.floats(0.01, 1e9))
 

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
+from fastcep.arrivals.generated_sources import ds1_blocks
+from fastcep.arrivals.prefetch import Prefetch
+from fastcep.arrivals.replay import Replay, _ReplayQueue
+from fastcep.arrivals.replay_stats import ReplayStats
 from fastcep.datasets import ds1
 from fastcep.errors import DataError, ValidationError
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
-from fastcep.replay.generated_sources import ds1_blocks
-from fastcep.replay.prefetch import Prefetch
-from fastcep.replay.replay import Replay, _ReplayQueue
-from fastcep.replay.replay_stats import ReplayStats
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")

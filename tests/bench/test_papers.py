@@ -19,9 +19,9 @@ from bench.papers.page import PAGE, page, section
 from bench.papers.runs import joined, report_of, run
 from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save, swept
 from bench.papers.strategies import COUNTING, CUTTING, learns, there
-from fastcep.evaluate import Report, evaluate
-from fastcep.evaluate.oracle import Oracle
-from fastcep.evaluate.references import REFERENCES
+from fastcep.evaluation import Report, evaluate
+from fastcep.evaluation.oracle import Oracle
+from fastcep.evaluation.references import REFERENCES
 from fastcep.shedding.names import SHEDDERS
 
 FIGURES = [figure for paper in PAPERS.values() for figure in paper.figures]

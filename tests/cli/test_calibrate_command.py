@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fastcep.arrivals import calibration as module
+from fastcep.arrivals.calibration import COUNTERS, TimedRun
 from fastcep.cli import app
 from fastcep.overload.costs import cost_table
-from fastcep.replay import calibration as module
-from fastcep.replay.calibration import COUNTERS, TimedRun
 
 runner = CliRunner()
 COSTS = (1.5, 20.0, 4.0, 12.0, 7.25)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from fastcep.cli import app
 from fastcep.cli import evaluate as command
-from fastcep.evaluate import Report
+from fastcep.evaluation import Report
 
 runner = CliRunner()
 

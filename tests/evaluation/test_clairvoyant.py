@@ -18,7 +18,7 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate.clairvoyant_input import foresight_of
+from fastcep.evaluation.clairvoyant_input import foresight_of
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic

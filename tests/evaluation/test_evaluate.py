@@ -13,9 +13,9 @@ from support.shedding.evaluations import EVENTS, Everything, evaluated, query, s
 from support.shedding.shed_runs import engine, found
 
 import fastcep as fc
-from fastcep.evaluate import references, rows
-from fastcep.evaluate.document import is_monotonic
-from fastcep.evaluate.outcome import Outcome
+from fastcep.evaluation import references, rows
+from fastcep.evaluation.document import is_monotonic
+from fastcep.evaluation.outcome import Outcome
 from fastcep.overload.protocols import DropPlan
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 

@@ -9,7 +9,7 @@ import pytest
 from support.shedding.shed_runs import SCHEMA
 
 import fastcep as fc
-from fastcep.evaluate.features import Values, event_features, features
+from fastcep.evaluation.features import Values, event_features, features
 from fastcep.plan import make_plan
 
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"

@@ -11,7 +11,7 @@ import pytest
 from support.shedding.evaluations import Sums, evaluated, fixed, stream
 
 import fastcep as fc
-from fastcep.evaluate import strategies
+from fastcep.evaluation import strategies
 from fastcep.shedding import RandomEvents, names
 
 EVENTS = 40_000

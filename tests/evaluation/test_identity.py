@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.shedding.shed_runs import SCHEMA, engine, found, query
 
 import fastcep as fc
-from fastcep.evaluate.identity import found_in, identities, identities_of
+from fastcep.evaluation.identity import found_in, identities, identities_of
 from fastcep.shedding import RandomEvents
 
 MIXED = query("PATTERN SEQ(A a, B? b, C+ c[], D* d[]) WITHIN 1s RETURN a.V AS twice")

@@ -9,7 +9,7 @@ import pytest
 from support.shedding.evaluations import EVENTS, Everything, Sums, evaluated, query, stream
 
 import fastcep as fc
-from fastcep.evaluate.targets import wanted
+from fastcep.evaluation.targets import wanted
 from fastcep.overload.protocols import Shedder
 from fastcep.shedding import RandomEvents
 

@@ -12,9 +12,9 @@ from support.shedding.shed_runs import BASELINES, Q1, SCHEMA, query
 
 import fastcep as fc
 from fastcep.datasets import ds1, ds2
-from fastcep.evaluate.generators import generator_of
-from fastcep.evaluate.informed import Informed
-from fastcep.evaluate.oracle import Oracle
+from fastcep.evaluation.generators import generator_of
+from fastcep.evaluation.informed import Informed
+from fastcep.evaluation.oracle import Oracle
 
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
 EVENTS = 20_000
@@ -101,7 +101,7 @@ def test_the_oracle_drops_more_where_the_queue_is() -> None:
 
 def _even(trial: Any, known: Any) -> float:
     """What is found if as little is dropped everywhere as holds the bound."""
-    from fastcep.evaluate import oracle as own
+    from fastcep.evaluation import oracle as own
 
     (target,) = trial.targets
     for step in range(0, len(known.totals), 10):
@@ -163,13 +163,13 @@ def test_informed_never_sees_the_events(events: pa.Table) -> None:
 
 
 def _stream(table: pa.Table) -> Any:
-    from fastcep.evaluate.stream import Stream
+    from fastcep.evaluation.stream import Stream
 
     return Stream.of(table, SCHEMA)
 
 
 def _setting() -> Any:
-    from fastcep.evaluate.setting import Setting
+    from fastcep.evaluation.setting import Setting
 
     return Setting("bounds", costs=fc.CostTable.named("paper"), index="key")
 

@@ -11,9 +11,9 @@ import pytest
 from support.shedding.evaluations import EVENTS, SCHEMA, evaluated, query, stream
 
 import fastcep as fc
-from fastcep.evaluate import experiment, oracle
-from fastcep.evaluate.features import Values, features
-from fastcep.evaluate.generators import Generator, generator_of
+from fastcep.evaluation import experiment, oracle
+from fastcep.evaluation.features import Values, features
+from fastcep.evaluation.generators import Generator, generator_of
 
 V = {"V": Values(1, 10)}
 

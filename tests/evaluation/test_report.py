@@ -8,7 +8,7 @@ import pytest
 from support.shedding.evaluations import evaluated
 
 import fastcep as fc
-from fastcep.evaluate import Report
+from fastcep.evaluation import Report
 
 
 @pytest.fixture(scope="module")

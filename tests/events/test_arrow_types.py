@@ -20,7 +20,7 @@ from support.doc_tables.arrow_types import KINDS, ROLES, Kind
 
 import fastcep as fc
 from fastcep.errors import DataError, SchemaError, ValidationError
-from fastcep.evaluate.stream import Stream
+from fastcep.evaluation.stream import Stream
 from fastcep.events.batch import as_table
 from fastcep.io import open_source
 

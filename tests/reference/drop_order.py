@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.evaluate.clairvoyant_input import first_behind
+from fastcep.evaluation.clairvoyant_input import first_behind
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Step

@@ -9,7 +9,7 @@ from support.shedding.shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate.features import Values, event_features, features
+from fastcep.evaluation.features import Values, event_features, features
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import count_flow
 from fastcep.shedding.lineage import Lineage, observe

@@ -22,7 +22,7 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate.features import Values, event_features, features
+from fastcep.evaluation.features import Values, event_features, features
 from fastcep.overload.protocols import Classes
 from fastcep.plan import INDEXES
 from fastcep.shedding.hybrid.attribution import Account

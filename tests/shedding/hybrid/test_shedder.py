@@ -266,7 +266,7 @@ def test_nothing_changes_without_reason() -> None:
 
 
 def test_what_is_learned_goes_on_from_a_snapshot() -> None:
-    from fastcep.evaluate.constant import ConstantDemand, SameDemand
+    from fastcep.evaluation.constant import ConstantDemand, SameDemand
 
     events, half = changing(), EVENTS * 3 // 4 + 77
 
@@ -334,7 +334,7 @@ def test_the_demand_stands_in_an_engine() -> None:
 
 def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
     """Hybrid, Fig. 6c: without half of them HyS finds all, and RS half (C.V from 2 to 10)."""
-    from fastcep.evaluate.constant import ConstantDemand, SameDemand
+    from fastcep.evaluation.constant import ConstantDemand, SameDemand
     from fastcep.shedding import by_name
 
     own, events = query(LONG), ds1(events=EVENTS, seed=43, c_values=(2, 10))

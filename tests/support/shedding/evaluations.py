@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate import Outcome, Reference, Report, ShedderFit, Target, Trial
+from fastcep.evaluation import Outcome, Reference, Report, ShedderFit, Target, Trial
 from fastcep.shedding import Classes, FixedClasses, Shedder
 from support.shedding.shed_runs import SCHEMA, query
 

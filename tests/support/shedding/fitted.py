@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluate.constant import ConstantDemand, SameDemand
+from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.shedding import Model, Shedder
 from support.shedding.shed_runs import Q1, found, query
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from reference.attribution import times_of
 
 import fastcep as fc
-from fastcep.evaluate.features import Values, event_features, features
+from fastcep.evaluation.features import Values, event_features, features
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow
 from fastcep.shedding.lineage import observe
