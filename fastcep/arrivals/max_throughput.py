@@ -7,6 +7,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from fastcep.errors import ValidationError
+from fastcep.option_types import Clock
 from fastcep.overload.clock import VirtualClock
 from fastcep.overload.options import CLOCKS
 
@@ -19,7 +20,7 @@ __all__ = ["maximum_rate"]
 _RUNS = 3
 
 
-def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock: str = "virtual") -> float:
+def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock: Clock = "virtual") -> float:
     """Measure how many events per second an engine reaches without shedding.
 
     Parameters

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fastcep.cli.all_events import in_order, read_whole
 from fastcep.cli.inputs import InputOptions
@@ -23,6 +23,7 @@ from fastcep.overload.costs import NAMES
 if TYPE_CHECKING:
     from fastcep.cli.spark import SparkOptions
     from fastcep.engine.runner import Runner
+    from fastcep.option_types import Clock, Index, Statistic
 
 __all__ = ["EvaluationOptions", "evaluate"]
 
@@ -116,8 +117,10 @@ def evaluate(
         report = carry_out(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
-            demands=_listed(options.demands), statistic=options.statistic, latency_bound=options.latency_bound,
-            seeds=options.seeds, clock=options.clock, cost_table=options.cost_table, index=options.index,
+            demands=_listed(options.demands), statistic=cast("Statistic", options.statistic), latency_bound=options.latency_bound,
+            seeds=options.seeds,
+            clock=cast("Clock", options.clock), cost_table=options.cost_table,
+            index=cast("Index", options.index),
             detector=_listed(options.detector), history=history, model=options.model, skip=options.skip,
             repeats=options.repeats, runner=runner, progress=progress,
             source=", ".join("standard input" if source == "-" else Path(source).name for source in sources),

@@ -26,6 +26,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import format_time
+from fastcep.option_types import Clock, Index, MemoryLimitAction, Store
 from fastcep.overload.costs import CostTable
 from fastcep.overload.options import event_arrivals, idle_clock, make_control, shedding_options
 from fastcep.overload.protocols import Detector, Shedder
@@ -113,13 +114,13 @@ class Engine(StateTransfer):
         allowed_lateness: str | timedelta | None = None,
         idle_timeout: str | timedelta | None = None,
         late_limit: int = 1_000_000,
-        clock: str | Callable[[], int] = "wall",
+        clock: Clock | Callable[[], int] = "wall",
         memory_limit: str | int | None = None,
-        on_memory_limit: str = "raise",
+        on_memory_limit: MemoryLimitAction = "raise",
         timed_out: bool = False,
         timed_out_limit: int = 1_000_000,
-        store: str = "auto",
-        index: str = "full",
+        store: Store = "auto",
+        index: Index = "full",
         threads: int = 1,
         latency_bound: str | timedelta | float | None = None,
         shedder: Shedder | None = None,

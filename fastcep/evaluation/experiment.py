@@ -22,6 +22,7 @@ from fastcep.evaluation.shared_trial import shared
 from fastcep.evaluation.strategies import Strategy, strategies_of
 from fastcep.evaluation.stream import Stream
 from fastcep.evaluation.targets import wanted
+from fastcep.option_types import Clock, Index, Statistic
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
@@ -40,12 +41,12 @@ def evaluate(
     bounds: TargetSpec | Sequence[TargetSpec] | None = None,
     rates: TargetSpec | Sequence[TargetSpec] | None = None,
     demands: str | Sequence[str] | None = None,
-    statistic: str = "mean",
+    statistic: Statistic = "mean",
     latency_bound: str | timedelta | float | None = None,
     seeds: int | Sequence[int] = 1,
-    clock: str = "virtual",
+    clock: Clock = "virtual",
     cost_table: CostTable | str | PathLike[str] = "measured",
-    index: str = "full",
+    index: Index = "full",
     detector: str | Detector | Sequence[str | Detector] | None = None,
     history: Any = None,
     model: str | PathLike[str] | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from fastcep.option_types import Index
 from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 
@@ -47,7 +48,7 @@ class ShedderFit(Protocol):
 
     @abstractmethod
     def fit(
-        self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: str
+        self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: Index
     ) -> ShedderFactory:
         """Learn from events, in order; what is returned sheds other ones of the same source, in such engines."""
         ...

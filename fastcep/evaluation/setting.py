@@ -10,6 +10,7 @@ from typing import Any
 from fastcep.engine import Engine
 from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.evaluation.targets import Target
+from fastcep.option_types import Clock, Index, Statistic, Store
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
@@ -21,7 +22,7 @@ __all__ = ["MEASURES", "STORE", "Setting"]
 MEASURES = 1e12
 
 #: Of all engines. What drops partial matches needs rows, and another store would have other costs.
-STORE = "rows"
+STORE: Store = "rows"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class Setting:
     """
 
     mode: str
-    clock: str = "virtual"
+    clock: Clock = "virtual"
     costs: CostTable = field(default_factory=lambda: CostTable.named("measured"))
-    index: str = "full"
-    statistic: str = "mean"
+    index: Index = "full"
+    statistic: Statistic = "mean"
     latency_bound: float | None = None
     skip: float = 0.02
     seeds: tuple[int, ...] = (0,)

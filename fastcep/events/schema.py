@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastcep._core.input.name_codes import Names
 from fastcep.errors import SchemaError
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
+from fastcep.option_types import OtherTypes
 
 __all__ = ["Column", "Schema", "TypeHandle", "difference", "suggestion"]
 
@@ -120,7 +121,7 @@ class Schema:
         type: str | int | None = None,
         time_unit: str = "ns",
         sequence: str | int | None = None,
-        other_types: str = "error",
+        other_types: OtherTypes = "error",
         sources: Mapping[str, Mapping[str, str | int]] | None = None,
         codes: Mapping[str, int] | None = None,
         time_format: str | None = None,

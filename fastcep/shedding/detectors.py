@@ -8,6 +8,7 @@ from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
+from fastcep.option_types import Statistic
 from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
 from fastcep.stored import AMOUNT, FLAG, record
@@ -47,7 +48,7 @@ class SmoothedLatency(Detector):
 
     name = "latency"
 
-    def __init__(self, statistic: str = "mean", set_point: float = 0.985) -> None:
+    def __init__(self, statistic: Statistic = "mean", set_point: float = 0.985) -> None:
         self.statistic = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
         self.set_point = as_share("detector 'latency'", "set_point", set_point)
         self.allowed = _ALLOWED.get(statistic, 0.0)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.engine import Engine
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.plan import Plan
@@ -203,7 +204,7 @@ def observe(
     events: Any,
     *,
     cost_table: CostTable | str = "paper",
-    index: str = "full",
+    index: Index = "full",
     classes: Mapping[str, Classes] | None = None,
     event_classes: Mapping[str, Classes] | None = None,
 ) -> LineageRun:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.plan import make_plan
@@ -42,7 +43,7 @@ def transition_counts(
     *,
     order_by: str | Sequence[str] | None = None,
     cost_table: CostTable | str = "measured",
-    index: str = "full",
+    index: Index = "full",
     slices: int | None = None,
 ) -> DataFrame:
     """Count how partial matches went from state to state, see `fastcep.shedding.counts.transition_counts`.

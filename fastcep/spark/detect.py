@@ -21,6 +21,7 @@ from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
+from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.spark.columns import plain_query, read_by
 from fastcep.spark.functions import shipped
@@ -37,7 +38,7 @@ def detect(
     *,
     order_by: str | Sequence[str] | None = None,
     attributes: bool = False,
-    slicing: str = "auto",
+    slicing: SlicingMode = "auto",
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
     **options: Any,
@@ -109,7 +110,7 @@ def explain(
     query: ast.Query | Buildable,
     *,
     order_by: str | Sequence[str] | None = None,
-    slicing: str = "auto",
+    slicing: SlicingMode = "auto",
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
 ) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.query import ast, to_text
@@ -36,7 +37,7 @@ def transition_counts(
     events: Any,
     *,
     cost_table: CostTable | str = "measured",
-    index: str = "full",
+    index: Index = "full",
     owned: tuple[int, int] | None = None,
     base: int = 0,
 ) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from fastcep.events.batch import as_table
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece, Pieces
@@ -36,7 +37,7 @@ def fit_hybrid(
     features: Mapping[str, Sequence[str]] | None = None,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
-    index: str = "full",
+    index: Index = "full",
     seed: int = 0,
 ) -> HybridModel:
     """Fit a model for a query.
@@ -75,13 +76,13 @@ def fit_hybrid(
     )  # fmt: skip
 
 
-def _last_part(query: ast.Query, history: pa.Table, index: str) -> pa.Table:
+def _last_part(query: ast.Query, history: pa.Table, index: Index) -> pa.Table:
     """The last events of history, as many as make about so many records as there is room for."""
     pilot = history.slice(max(0, len(history) - _PILOT))
     room = _RECORDS / max(records_per_event(query, pilot, index), 1e-9)
     return history if len(history) <= room else history.slice(len(history) - max(_PILOT, int(room)))
 
 
-def records_per_event(query: ast.Query, pilot: pa.Table, index: str) -> float:
+def records_per_event(query: ast.Query, pilot: pa.Table, index: Index) -> float:
     """How many partial matches and matches come of an event, by a few events."""
     return len(observe(query, pilot, index=index).records[0].parents) / max(len(pilot), 1)

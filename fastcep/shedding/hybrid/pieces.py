@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fastcep.errors import ParseError, ValidationError
 from fastcep.events import EventBatch, StringTable
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.protocols import Classes, Tree
@@ -103,7 +104,7 @@ class Observer:
     event_features: Names
     slices: int
     prices: CostTable
-    index: str
+    index: Index
     memory: bool
     seed: int
 
@@ -178,7 +179,7 @@ def fit_pieces(
     features: Mapping[str, Sequence[str]] | None = None,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
-    index: str = "full",
+    index: Index = "full",
     seed: int = 0,
     references: Map = map,
 ) -> HybridModel:
@@ -327,7 +328,7 @@ def observed_piece(
     event_features: Names,
     slices: int,
     prices: CostTable,
-    index: str,
+    index: Index,
     memory: bool = False,
     owned: tuple[int, int] | None = None,
     base: int = 0,
