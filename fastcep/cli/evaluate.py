@@ -117,8 +117,8 @@ def evaluate(
         report = carry_out(
             queries, events,
             shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
-            demands=_listed(options.demands), statistic=cast("Statistic", options.statistic), latency_bound=options.latency_bound,
-            seeds=options.seeds,
+            demands=_listed(options.demands), statistic=cast("Statistic", options.statistic),
+            latency_bound=options.latency_bound, seeds=options.seeds,
             clock=cast("Clock", options.clock), cost_table=options.cost_table,
             index=cast("Index", options.index),
             detector=_listed(options.detector), history=history, model=options.model, skip=options.skip,
