@@ -50,7 +50,7 @@ class Predicate:
 
     def __init__(self) -> None:
         engine = fc.Engine(fc.parse(PREDICATE, SCHEMA))
-        tasks = [task for item in engine._queries for task in item.matcher.tasks if task[1] == "predicate"]
+        tasks = [task for item in engine._stream.queries for task in item.matcher.tasks if task[1] == "predicate"]
         assert len(tasks) == 1, "one edge has a predicate"
         self.tasks = tasks
         self.address = 0

@@ -323,8 +323,8 @@ class InputQueue:
 
 def control_of(engine: Engine) -> Control | None:
     """What measures an engine's latencies, None without; ValidationError if it cannot know when events arrived."""
-    control = engine._queries.control
-    if control is not None and engine._reorder is not None:
+    control = engine._stream.queries.control
+    if control is not None and engine._stream.reorder is not None:
         raise ValidationError(
             "the engine measures latencies and has allowed_lateness: of events that were held back it does not know "
             "when they arrived; give it events in order, or no latency bound"

@@ -56,7 +56,7 @@ def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock
 
 
 def _virtual(engine: Engine, blocks: Iterable[Any]) -> float:
-    control = engine._queries.control
+    control = engine._stream.queries.control
     assert control is not None and isinstance(control.clock, VirtualClock)
     events, began = engine.metrics()["events"], control.clock.picoseconds
     for block in blocks:
@@ -81,7 +81,7 @@ def _per_second(events: int, nanoseconds: float) -> float:
 
 
 def _checked(engine: Engine, clock: str) -> Engine:
-    control = engine._queries.control
+    control = engine._stream.queries.control
     own = "virtual" if control is not None and isinstance(control.clock, VirtualClock) else "wall"
     if own != clock:
         raise ValidationError(f"clock={clock!r}, but the engine has another: make it with Engine(…, clock={clock!r})")

@@ -51,7 +51,7 @@ def _pairs(stream: pa.Table, query: str, chance: int) -> int:
     """Nanoseconds of a run in which births of pairs are refused with a chance."""
     engine = Engine(parse(query, _SCHEMA), store="rows")
     engine.compile()
-    matcher = engine._queries.matchers[0]
+    matcher = engine._stream.queries.matchers[0]
     shedding = Shedding(matcher)  # type: ignore[arg-type]  # there are no threads
     states = matcher.plan.states
     shedding.begin([None] * len(states), 0)
@@ -67,7 +67,7 @@ def _walked(stream: pa.Table) -> float:
     """Nanoseconds per row of looking at all."""
     engine = Engine(parse(_ROWS, _SCHEMA), store="rows")
     engine.process(stream)
-    matcher = engine._queries.matchers[0]
+    matcher = engine._stream.queries.matchers[0]
     shedding = Shedding(matcher)  # type: ignore[arg-type]
     shedding.begin([None] * len(matcher.plan.states), 0)
     start = perf_counter_ns()

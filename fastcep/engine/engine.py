@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.matcher.fast_path import compiled
+from fastcep._core.matcher.event_loop import HasEventLoop, compiled
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
-from fastcep.engine.order import check_order, one_event
+from fastcep.engine.order import one_event
 from fastcep.engine.queries import Buildable, built_queries, check_query, warn_unbounded
 from fastcep.engine.reorder import make_reorderer
-from fastcep.engine.state_transfer import StateTransfer
+from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot
+from fastcep.engine.stream import Stream
 from fastcep.engine.thread_pool import make_pool
 from fastcep.engine.timeouts import take_timed_out
 from fastcep.engine.times import duration_text, nanoseconds
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, parse_duration
+from fastcep.events import parse_duration
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.events.units import format_time
 from fastcep.option_types import Clock, Index, MemoryLimitAction, Store
 from fastcep.overload.costs import CostTable
-from fastcep.overload.options import event_arrivals, idle_clock, make_control, shedding_options
+from fastcep.overload.options import idle_clock, make_control, shedding_options
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine(StateTransfer):
+class Engine(HasEventLoop):
     """Find the matches of one or more queries in a stream.
 
     Parameters
@@ -135,14 +136,17 @@ class Engine(StateTransfer):
         )
         reorder = make_reorderer(built[0].schema, allowed_lateness, idle_timeout, late_limit, idle_clock(clock))
         memory = MemoryLimit(memory_limit, on_memory_limit)
-        super().__init__(built, attributes, reorder, memory, timed_out, store, index, make_pool(threads), control)
-        self._timed_out, self._timed_out_limit = timed_out, timed_out_limit
-        self._options = {
+        self._stream = Stream(
+            built, attributes, reorder, memory, timed_out, timed_out_limit, store, index, make_pool(threads), control
+        )
+        self._loop = self._stream.loop
+        self._timed_out = timed_out
+        options = {
             "attributes": attributes,
             "allowed_lateness": duration_text(allowed_lateness),
             "idle_timeout": duration_text(idle_timeout),
             "late_limit": late_limit,
-            "memory_limit": self._memory.bytes,
+            "memory_limit": memory.bytes,
             "on_memory_limit": on_memory_limit,
             "timed_out": timed_out,
             "timed_out_limit": timed_out_limit,
@@ -150,6 +154,7 @@ class Engine(StateTransfer):
             "index": index,
             **shedding_options(control),
         }
+        self._transfer = StateTransfer(self._stream, options)
 
     # ----------------------------------------------------------------- input
 
@@ -200,29 +205,11 @@ class Engine(StateTransfer):
         batch were taken, and the matches that they completed come with the next call. With ``allowed_lateness`` the
         batch is taken, and the rest of it matched in the next call.
         """
-        found: Matches | None = self._quick(data) if rows is None and source is None and arrivals is None else None
-        if found is not None:
-            return found
-        with self._alone():
-            self._check_timed_out()
-            batch = EventBatch.from_data(self._schema, data, self._strings, origin, first_row, rows)
-            order = self._reorder
-            held = 0 if order is None else order.held_events
-            if not self._memory.has_room(len(batch), self._queries.ring, held, self._beside(batch, held)):
-                self._forget_strings(batch)
-            self._memory.check_batch(len(batch), self._queries.ring, held, self._beside(batch, held), origin)
-            if self._reorder is not None:
-                if arrivals is not None:
-                    raise ValidationError("arrivals do not go with allowed_lateness: give events in order")
-                return self._take(self._reorder.push(batch, origin, first_row, source))
-            if source is not None:
-                raise ValidationError(f"source={source!r} needs Engine(…, allowed_lateness=…), which merges sources")
-            check_order(batch, self._time, self._sequence, origin, first_row)
-            if self._queries.control is not None:
-                self._queries.control.arrive(event_arrivals(arrivals, batch, rows))
-            elif arrivals is not None:
-                raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
-            return self._take(batch)
+        if rows is None and source is None and arrivals is None:
+            matches: Matches | None = self._loop.process(data, self._stream)
+            if matches is not None:
+                return matches
+        return self._stream.process(data, origin, first_row, rows, source, arrivals)
 
     @compiled
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -241,7 +228,7 @@ class Engine(StateTransfer):
         SchemaError, DataError
             If the event does not fit the schema.
         """
-        return self.process(one_event(self._schema, type, values), origin="event")
+        return self.process(one_event(self._stream.schema, type, values), origin="event")
 
     # --------------------------------------------------------------- queries
 
@@ -258,10 +245,10 @@ class Engine(StateTransfer):
             ``memory_limit``, its functions cannot be used, after :meth:`flush`, or while another thread uses the
             engine. Nothing has changed then.
         """
-        with self._alone():
-            built = check_query(query, self._attributes, self._asked(), self._schema)
+        with self._stream.exclusive():
+            built = check_query(query, self._stream.attributes, self._stream.asked(), self._stream.schema)
             warn_unbounded(built)
-            self._run([*self._queries, self._prepared(built)])
+            self._stream.run([*self._stream.queries, self._transfer.prepared(built)])
 
     def replace(self, name: str, query: ast.Query | Buildable, *, complete: bool = False) -> Matches:
         """Run a query in the place of the one called ``name``, which goes as by :meth:`remove`.
@@ -278,13 +265,13 @@ class Engine(StateTransfer):
         ValidationError
             As from :meth:`add` and :meth:`remove`; the old query goes on then.
         """
-        with self._alone():
-            old = self._queries[name]
-            others = [other for other in self._asked() if other.name != name]
-            built = check_query(query, self._attributes, others, self._schema)
+        with self._stream.exclusive():
+            old = self._stream.queries[name]
+            others = [other for other in self._stream.asked() if other.name != name]
+            built = check_query(query, self._stream.attributes, others, self._stream.schema)
             warn_unbounded(built)
-            new = self._prepared(built)
-            return self._stop(old, [new if item is old else item for item in self._queries], complete)
+            new = self._transfer.prepared(built)
+            return self._stream.stop(old, [new if item is old else item for item in self._stream.queries], complete)
 
     def remove(self, name: str, *, complete: bool = False) -> Matches:
         """Stop a query and free what it holds; the others keep their state.
@@ -308,9 +295,9 @@ class Engine(StateTransfer):
         ValidationError
             If there is no such query, after :meth:`flush`, or while another thread uses the engine.
         """
-        with self._alone():
-            old = self._queries[name]
-            return self._stop(old, [item for item in self._queries if item is not old], complete)
+        with self._stream.exclusive():
+            old = self._stream.queries[name]
+            return self._stream.stop(old, [item for item in self._stream.queries if item is not old], complete)
 
     # ------------------------------------------------------------------- run
 
@@ -322,8 +309,8 @@ class Engine(StateTransfer):
         bool
             Whether all conditions run as generated code; if not, ``metrics()["kernels"]`` says why.
         """
-        with self._alone():
-            return self._queries.kernels.wait(parse_duration(timeout))
+        with self._stream.exclusive():
+            return self._stream.queries.kernels.wait(parse_duration(timeout))
 
     def advance(self, time: int | datetime) -> Matches:
         """Move the stream's clock (the watermark) without an event: what comes later must not be older.
@@ -344,24 +331,24 @@ class Engine(StateTransfer):
             If the time is before the one already reached, or after :meth:`flush`.
         """
         moment = nanoseconds(time)
-        with self._alone():
-            reached = self._watermark()
+        with self._stream.exclusive():
+            reached = self._stream.watermark()
             if reached is not None and moment < reached:
                 raise ValidationError(
                     f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}"
                 )
             batch = None
-            if self._reorder is not None:
-                batch = self._reorder.advance(moment)
-            elif self._queries.defers:
-                self._time = moment
+            if self._stream.reorder is not None:
+                batch = self._stream.reorder.advance(moment)
+            elif self._stream.queries.defers:
+                self._loop.time = moment
             try:
-                found = self._take(batch)
+                found = self._stream.take(batch)
             finally:
-                if not self._waits:  # else a signal ended it before all held events were matched
-                    self._time = moment
-                    self._queries.sweep(moment, self._position)
-            return self._handed(found)
+                if not self._loop.matches_wait:  # else a signal ended it before all held events were matched
+                    self._loop.time = moment
+                    self._stream.queries.sweep(moment, self._loop.position)
+            return self._stream.handed(found)
 
     def poll(self) -> Matches:
         """Return the matches of held events if no input has come for ``idle_timeout``; else nothing.
@@ -373,10 +360,10 @@ class Engine(StateTransfer):
         ValidationError
             Without ``idle_timeout``, or after :meth:`flush`.
         """
-        with self._alone():
-            if self._reorder is None or not self._reorder.may_idle:
+        with self._stream.exclusive():
+            if self._stream.reorder is None or not self._stream.reorder.may_idle:
                 raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s", allowed_lateness=…)')
-            return self._take(self._reorder.poll())
+            return self._stream.take(self._stream.reorder.poll())
 
     def late(self) -> pa.Table:
         """Return the late events since the last call, also after :meth:`flush`.
@@ -387,9 +374,9 @@ class Engine(StateTransfer):
             In order of arrival: time, type, sequence number and attributes, named as in the input. An attribute that
             the event's type does not have is null.
         """
-        with self._alone(ended=True):
-            late = self._reorder.take_late() if self._reorder is not None else None
-            return events_to_arrow(late if late is not None else empty_events(self._schema), self._strings)
+        with self._stream.exclusive(ended=True):
+            late = self._stream.reorder.take_late() if self._stream.reorder is not None else None
+            return events_to_arrow(late if late is not None else empty_events(self._stream.schema), self._stream.strings)
 
     def timed_out(self, query: str | None = None) -> pa.Table:
         """Return the partial matches whose window has ended since the last call, also after :meth:`flush`.
@@ -414,44 +401,36 @@ class Engine(StateTransfer):
             Without ``timed_out=True``, if there is no such query, or if a column has one type in one query and another
             in the next: take them query by query then. Nothing is lost.
         """
-        with self._alone(ended=True):
+        with self._stream.exclusive(ended=True):
             if not self._timed_out:
                 raise ValidationError("timed_out() needs Engine(…, timed_out=True), which keeps them")
-            waiting = self._queries.timed_out
+            waiting = self._stream.queries.timed_out
             if query is not None:
-                one = self._queries[query].timed
+                one = self._stream.queries[query].timed
                 waiting = [] if one is None else [one]
             return take_timed_out(waiting)
-
-    def _check_timed_out(self) -> None:
-        waiting = sum(map(len, self._queries.timed_out))
-        if waiting > self._timed_out_limit:
-            raise ValidationError(
-                f"{waiting:,} partial matches that have timed out wait for timed_out(), more than "
-                f"timed_out_limit={self._timed_out_limit:,}; call timed_out(), or raise the limit"
-            )
 
     def flush(self, *, complete: bool = True) -> Matches:
         """End the stream: return what was waiting for its end and drop all state but late events.
 
         ``complete=False`` says that the stream broke off: matches that wait for a time after its last event are lost.
         """
-        with self._alone(ended=self._waits):
-            if self._ended:  # a signal ended the call that found these
-                return self._give()
-            batch = self._reorder.finish() if self._reorder is not None else None
-            self._ended = True
+        with self._stream.exclusive(ended=self._loop.matches_wait):
+            if self._loop.ended:  # a signal ended the call that found these
+                return self._stream.give()
+            batch = self._stream.reorder.finish() if self._stream.reorder is not None else None
+            self._loop.ended = True
             try:
-                found = self._take(batch, complete=complete)
+                found = self._stream.take(batch, complete=complete)
             finally:
-                if self._waits:  # a signal ended it; it can be called again
-                    self._ended = False
+                if self._loop.matches_wait:  # a signal ended it; it can be called again
+                    self._loop.ended = False
                 else:
-                    self._queries.end(self._position, complete=complete)
-                    self._shut()
-                    if self._queries.control is not None:
-                        self._queries.control.end()
-            return self._handed(found)
+                    self._stream.queries.end(self._loop.position, complete=complete)
+                    self._loop.close()
+                    if self._stream.queries.control is not None:
+                        self._stream.queries.control.end()
+            return self._stream.handed(found)
 
     def listen(self, listener: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]) -> None:
         """Call a function with the latencies of all events, a stretch of the stream after the other.
@@ -466,9 +445,9 @@ class Engine(StateTransfer):
         ValidationError
             If latencies are not measured.
         """
-        if self._queries.control is None:
+        if self._stream.queries.control is None:
             raise ValidationError("listen() is for latencies: Engine(…, latency_bound='…') measures them")
-        self._queries.control.listeners.append(listener)
+        self._stream.queries.control.listeners.append(listener)
 
     def now(self) -> int:
         """The time on the clock on which latencies are measured, ns.
@@ -478,15 +457,137 @@ class Engine(StateTransfer):
         ValidationError
             If none are measured.
         """
-        if self._queries.control is None:
+        if self._stream.queries.control is None:
             raise ValidationError("now() is for latencies: Engine(…, latency_bound='…') measures them")
-        return self._queries.control.clock.now()
+        return self._stream.queries.control.clock.now()
+
+    # ----------------------------------------------------------------- state
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The key groups whose events the engine takes: all, but for those that `extract` took away."""
+        return self._transfer.groups
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: `TypeError`."""
+        raise TypeError("an engine cannot be pickled or copied; take snapshot() and make another by Engine.restore()")
+
+    def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
+        """Give the engine's state; the engine goes on as if nothing had been.
+
+        Parameters
+        ----------
+        groups
+            Only the state of these key groups, which `merge` can put beside others: partial matches, the events that
+            they bind and those kept for ``NEG``, open windows; but no counters, late events and timed-out partial
+            matches, which stay here. None: everything.
+
+        Returns
+        -------
+        bytes
+            See docs/reliability.md.
+
+        Raises
+        ------
+        ValidationError
+            If there is no such group here, or the state of a query cannot be cut by key; without queries; after
+            :meth:`flush`; while another thread uses the engine.
+        """
+        return self._transfer.snapshot(groups)
+
+    def extract(self, groups: Iterable[int]) -> bytes:
+        """Give the state of key groups, and give them up: events of these groups are ignored from now on.
+
+        They still count as events of the stream, so that another engine that is given the same events, and these groups
+        by `merge`, finds what this one would have found.
+
+        Parameters
+        ----------
+        groups
+            As for `snapshot`.
+
+        Raises
+        ------
+        ValidationError, MemoryLimitError
+            As by `snapshot`; there is no room to make the rest anew. Nothing has changed then.
+        """
+        return self._transfer.extract(groups)
+
+    def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
+        """Take over the key groups of a snapshot, with all that is in them.
+
+        Engine and snapshot stand at the same event of the same stream, and none of its groups is here. What the other
+        engine has counted, and late events and timed-out partial matches that wait there, stay there: take them.
+
+        Parameters
+        ----------
+        snapshot
+            From `extract` or `snapshot` of an engine with the same queries.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, of another place in the stream, or has groups
+            that are here. Nothing has changed then.
+        MemoryLimitError
+            A query would need more than its share. Nothing has changed then.
+        """
+        self._transfer.merge(snapshot)
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: bytes | bytearray | memoryview,
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
+        *,
+        clock: str | Callable[[], int] | None = None,
+        memory_limit: str | int | None = "same",
+        threads: int = 1,
+        shedder: Shedder | None = None,
+        detector: Detector | Sequence[Detector] | None = None,
+    ) -> Self:
+        """Make an engine that goes on where a snapshot was taken.
+
+        Parameters
+        ----------
+        snapshot
+            From `snapshot` or `extract`. The engine has its groups.
+        queries
+            Its queries, which are in the snapshot too; if they are given they must be those.
+        clock
+            As for the engine that it was taken of; None: the same. Other options are in the snapshot.
+        memory_limit
+            As for an engine; ``"same"`` is what it was.
+        threads
+            As for an engine. It may be another number than that of the engine that the snapshot was taken of, which
+            is not in the snapshot.
+        shedder, detector
+            As for the engine that it was taken of, with the same options: what they had learned is in the snapshot. An
+            engine made from key groups may have others, which begin anew.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, or of queries that this version plans in
+            another way or cannot read; functions that they call must be registered.
+        MemoryLimitError
+            A query would need more than its share.
+        ValidationError
+            `threads` is no number of threads.
+        """
+        make_pool(threads)  # raises if it is no number of threads
+        stored = read_snapshot(snapshot)
+        limit = {} if memory_limit == "same" else {"memory_limit": memory_limit}
+        own = {"threads": threads, "shedder": shedder, "detector": detector, **limit}
+        engine = make_like(cls, stored.header, queries, own if clock is None else {**own, "clock": clock})
+        engine._transfer.resume(stored)
+        return engine
 
     # ----------------------------------------------------------------- views
 
     def explain(self, format: str = "text") -> str:
         """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
-        return explain([item.plan for item in self._queries], format=format, threads=self._queries.threads)
+        return explain([item.plan for item in self._stream.queries], format=format, threads=self._stream.queries.threads)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -509,9 +610,9 @@ class Engine(StateTransfer):
             docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        own = {"events": self._position, "watermark": self._watermark(), "memory_limit": self._memory.bytes}
-        parts = collect(self._queries, self._strings, self._reorder)
-        control = self._queries.control
+        own = {"events": self._loop.position, "watermark": self._stream.watermark(), "memory_limit": self._stream.memory.bytes}
+        parts = collect(self._stream.queries, self._stream.strings, self._stream.reorder)
+        control = self._stream.queries.control
         return own | parts | {
-            "kernels": self._queries.kernels.metrics(), "shedding": None if control is None else control.metrics(),
+            "kernels": self._stream.queries.kernels.metrics(), "shedding": None if control is None else control.metrics(),
         }  # fmt: skip

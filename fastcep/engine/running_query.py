@@ -84,6 +84,10 @@ class RunningQuery:
         """Whether it has matches that wait for time, or tells of partial matches whose time is over."""
         return self.timed is not None or any(state.deferred for state in self.plan.states)
 
+    def give_up(self, position: int, dropped: int, faults: Faults) -> None:
+        """Note that there was no memory for the event at a position, and how many partial matches were dropped."""
+        faults.gave_up(self.name, position, dropped, limited=self.matcher.refused)
+
     def fail(self, error: Exception, last_time: int, faults: Faults) -> None:
         """Let it go on after a batch that it could not take, which ends at ``last_time``."""
         self.matcher.drop(last_time)

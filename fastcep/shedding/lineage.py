@@ -234,7 +234,7 @@ def observe(
     costs: list[Floats] = []
     engine.listen(lambda processing, _: costs.append(processing))
     matches = engine.process(events).to_arrow()
-    control = engine._queries.control
+    control = engine._stream.queries.control
     assert control is not None
     records = tuple(Lineage(query.plan, **query.shedding.observed()) for query in control.queries)
     return LineageRun(records, np.concatenate(costs) if costs else np.empty(0), matches)

@@ -212,7 +212,7 @@ def match_schema(engine: Engine) -> pa.Schema:
     ValidationError
         If two columns have one name.
     """
-    (nothing,) = engine._queries.nothings
+    (nothing,) = engine._stream.queries.nothings
     found = nothing.table().schema
     if ORDER in found.names:
         raise ValidationError(

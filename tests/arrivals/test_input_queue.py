@@ -121,7 +121,7 @@ def test_engine_knows_when_events_arrived_and_how_many_wait() -> None:
     queue.close()
     assert len(list(steps)) == 1
     assert engine.arrivals == [100] * 6 + [150, 160, 1000]
-    control = engine._queries.control
+    control = engine._stream.queries.control
     assert control is not None and control.waiting is None
     latencies = engine.metrics()["shedding"]["event_latency"]
     assert (latencies["count"], latencies["max"]) == (1, 100)  # one of 16 on this clock

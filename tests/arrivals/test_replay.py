@@ -66,7 +66,7 @@ class DropEvents(Shedder):
 
 
 def control_of(engine: fc.Engine) -> Control:
-    control = engine._queries.control
+    control = engine._stream.queries.control
     assert control is not None
     return control
 

@@ -307,7 +307,7 @@ def test_gil_is_released() -> None:
 
 def test_a_second_thread_is_refused_while_a_batch_runs() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 1s", SCHEMA))
-    with engine._alone(), pytest.raises(fc.ValidationError, match="one thread at a time"):
+    with engine._stream.exclusive(), pytest.raises(fc.ValidationError, match="one thread at a time"):
         engine.send("A", ts=0, ID=1, V=1)
     assert len(engine.send("A", ts=0, ID=1, V=1)) == 1
 

@@ -207,7 +207,7 @@ def test_texts_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch)
 )
 def test_options_that_the_short_way_does_not_know(options: dict[str, Any]) -> None:
     live = pair(**options)
-    assert live._quick(columns()) is None
+    assert live._loop.process(columns(), live._stream) is None
     found = [*rows(live.process(columns())), *rows(sent(live, "B", k=2)), *rows(live.flush())]
     assert sum(len(part) for _, part in found) == 2
 
@@ -215,12 +215,12 @@ def test_options_that_the_short_way_does_not_know(options: dict[str, Any]) -> No
 def test_engines_that_gave_groups_away_go_the_long_way_until_all_are_back() -> None:
     live, data = pair(), columns(ts=np.array([9, 9, 9]))
     part = live.extract(range(32))
-    assert live._quick(data) is None
+    assert live._loop.process(data, live._stream) is None
     live.merge(part)
-    assert live._quick(data) is not None
+    assert live._loop.process(data, live._stream) is not None
     assert fc.Engine.restore(live.snapshot())._quick(data) is not None
     live.flush()
-    assert live._quick(data) is None
+    assert live._loop.process(data, live._stream) is None
 
 
 def test_queries_that_come_and_go() -> None:
@@ -254,9 +254,9 @@ def test_matches_outlive_the_engine_and_what_comes_later() -> None:
 
 def test_a_call_inside_a_call_is_refused() -> None:
     live = pair()
-    with live._alone(), pytest.raises(fc.ValidationError, match="one thread at a time"):
+    with live._stream.exclusive(), pytest.raises(fc.ValidationError, match="one thread at a time"):
         live.process(columns())
-    with live._alone(), pytest.raises(fc.ValidationError, match="one thread at a time"):
+    with live._stream.exclusive(), pytest.raises(fc.ValidationError, match="one thread at a time"):
         live.send("A", ts=1, k=1)
     assert len(live.process(columns())) == 1
 

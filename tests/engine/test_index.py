@@ -76,7 +76,7 @@ def test_it_is_rows(index: str) -> None:
     with pytest.raises(ValidationError, match=f"store='factorised': with index='{index}' partial matches are rows"):
         fc.Engine(query(), store="factorised", index=index)
     engine = fc.Engine(query(), index=index)
-    assert engine._queries.trials == 0
+    assert engine._stream.queries.trials == 0
     told = next(line for line in engine.explain().splitlines() if line.startswith("store"))
     assert f"with index='{index}' partial matches are rows" in told
     assert told.endswith("; keys of plain attributes only" if index == "key" else "; no keys but those of contiguity")

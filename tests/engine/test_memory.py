@@ -289,7 +289,7 @@ def test_output_that_was_withdrawn_is_given_back() -> None:
 def test_the_bytes_add_up(text: str) -> None:
     """Keys, rows and what an empty query holds are all, and nothing is left at the end."""
     engine = fc.Engine(query(text.replace("1h", "3us"), "q"))
-    matcher = engine._queries.running[0].matcher
+    matcher = engine._stream.queries.running[0].matcher
     empty, rest = matcher.nbytes, matcher.nbytes - matcher.key_bytes - matcher.row_bytes
     for batch in stream(3):
         engine.process(batch)
@@ -303,7 +303,7 @@ def test_the_bytes_add_up(text: str) -> None:
 def test_keys_that_are_gone_leave_no_room_behind() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a, C c) WHERE a.k = c.k WITHIN 1ms", TEXTS))
     engine.process(events("A", 0, 100_000, "x").set_column(4, "ts", pa.array(np.zeros(100_000, np.int64))))
-    matcher = engine._queries.running[0].matcher
+    matcher = engine._stream.queries.running[0].matcher
     large = matcher.key_bytes
     engine.process(events("A", 20_000, 3, "x"))
     engine.advance(20_003 * 100)

@@ -267,7 +267,7 @@ def test_what_was_reported_outlives_a_want_of_memory() -> None:
     empty = {"id": [0] * 3, "region": [""] * 3}
     data = pa.table({"type": ["C", "A", "B"], "ts": [1, 1, 1], "n": [0, 1, 2], "card": ["x"] * 3, **empty})
     assert len(engine.process(data)) == 1
-    for query_ in engine._queries:
+    for query_ in engine._stream.queries:
         query_.matcher.drop()
     again = pa.table({"type": ["A", "A", "B"], "ts": [2, 2, 2], "n": [3, 4, 5], "card": ["x"] * 3, **empty})
     assert len(engine.process(again)) == 0

@@ -109,7 +109,7 @@ def test_slices_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_filters_are_shared_and_freed() -> None:
     engine = fc.Engine([query(0), query(1), query(8)])
-    filters = engine._queries._filters
+    filters = engine._stream.queries._filters
     assert len(filters) == 3, "a.v > 1 of all three, once more in q8; all of B; c.v > 1"
     engine.process(stream(100))
     engine.remove("q1")
@@ -219,7 +219,7 @@ def test_matches_that_wait_go_with_their_query_or_are_decided() -> None:
 
 def test_the_ring_keeps_what_is_read_from_then_on() -> None:
     engine = fc.Engine(query(0))
-    queries = engine._queries
+    queries = engine._stream.queries
     batches = [part(stream(300), first, first + 50) for first in range(0, 300, 50)]
     engine.process(batches[0])
     assert queries.ring is None
@@ -253,7 +253,7 @@ def test_strings_that_only_a_removed_query_names_are_forgotten() -> None:
         })  # fmt: skip
         assert found.counts()["texts"] == 1
         engine.remove("texts")
-        engine._unused._due = 0
+        engine._stream.unused._due = 0
         engine.process(part(stream(1), 0, 0))
     assert engine.metrics()["strings"] <= 1
 

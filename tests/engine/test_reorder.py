@@ -116,7 +116,7 @@ def test_strings_of_held_and_late_events_are_kept() -> None:
     names: list[Any] = []
     for at in range(60):
         for t in (at, at - 20):
-            one._unused._due = 0  # forget strings after every call
+            one._stream.unused._due = 0  # forget strings after every call
             names += one.process(events("A", [t], name=[f"{t}"])).to_arrow()["name"].to_pylist()
     names += one.flush().to_arrow()["name"].to_pylist()
     assert [int(name) for name in names] == list(range(60))
@@ -184,9 +184,9 @@ def test_held_events_count_as_memory_and_give_it_back() -> None:
     assert one.metrics()["memory_bytes"] < rest + 100_000 * 80
     one.advance(98_000)
     assert one.metrics()["held_events"] == 1_999
-    assert one._reorder is not None and one._reorder.nbytes < 2_000 * 100
+    assert one._stream.reorder is not None and one._stream.reorder.nbytes < 2_000 * 100
     one.advance(100_000)
-    assert one._reorder.nbytes == 0
+    assert one._stream.reorder.nbytes == 0
 
 
 def test_sending_one_by_one_with_much_held_is_not_quadratic() -> None:
@@ -194,8 +194,8 @@ def test_sending_one_by_one_with_much_held_is_not_quadratic() -> None:
     one = engine("1ms")
     for at in range(3_000):
         one.send("A", id=1, name="x", ts=at * 7 % 3_000)
-    assert one._reorder is not None
-    assert one.metrics()["held_events"] == 3_000 and len(one._reorder._runs) <= 14
+    assert one._stream.reorder is not None
+    assert one.metrics()["held_events"] == 3_000 and len(one._stream.reorder._runs) <= 14
 
 
 # ------------------------------------------------------------------------- idle

@@ -246,7 +246,7 @@ def part_of(key: int) -> int:
 def test_a_part_that_fails_is_a_query_that_fails() -> None:
     engine = fc.Engine([query("plain"), query("kleene")], threads=2)
     alone, batches = fc.Engine(query("kleene")), stream(2, 3_000)
-    failing = engine._queries.running[0].matcher.parts[1]
+    failing = engine._stream.queries.running[0].matcher.parts[1]
     taken = rounds._taken
 
     def fails(part: Any, *arguments: Any) -> Any:

@@ -98,7 +98,7 @@ def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) 
         swapped = fc.Engine(query)
         before, _ = result(swapped, query, cut[:4], last=False)
         monkeypatch.setenv("FASTCEP_JIT", "1")
-        swapped._queries.kernels = Kernels(swapped._queries.kernels._users)
+        swapped._stream.queries.kernels = Kernels(swapped._stream.queries.kernels._users)
         assert swapped.metrics()["kernels"]["generated"] == swapped.metrics()["kernels"]["total"] > 0
         after, count = result(swapped, query, cut[4:])
         monkeypatch.setenv("FASTCEP_JIT", "0")

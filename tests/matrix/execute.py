@@ -168,7 +168,7 @@ class Execution:
         """Give the whole stream, then compare."""
         run, (engine, *_) = self.run, self.fleet.engines
         if run.long_way:
-            engine._shut()
+            engine._loop.close()
         if kernels:
             assert engine.compile("5min"), engine.metrics()["kernels"]
         self.note_plans()

@@ -82,7 +82,7 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
     rows += harness.table_rows(case.query, live.flush().to_arrow())
     truth = harness.rows(case.query, None, case.events)
     event("all" if len(rows) == len(truth) else "fewer")
-    if not any(live._queries.control.queries[0].plan.sets):
+    if not any(live._stream.queries.control.queries[0].plan.sets):
         rest = iter([repr(row) for row in truth])
         assert all(repr(row) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
     if not chaos:

@@ -116,6 +116,6 @@ def test_a_plan_must_be_made_for_it() -> None:
     from fastcep._core.matcher.shedding_controls import Shedding
 
     engine = fc.Engine(query(), latency_bound="1s", shedder=fc.shedding.RandomMatches())
-    shedding: Shedding = engine._queries.control.queries[0].shedding
+    shedding: Shedding = engine._stream.queries.control.queries[0].shedding
     with pytest.raises(ValueError, match="not made to be observed"):
         shedding.observe()

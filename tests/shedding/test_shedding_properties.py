@@ -50,7 +50,7 @@ def tables(engine: fc.Engine, case: Case, sizes: list[int]) -> pa.Table:
 
 def assert_counted(engine: fc.Engine) -> None:
     """What is found by looking at all rows is what was counted."""
-    for query in engine._queries.control.queries:
+    for query in engine._stream.queries.control.queries:
         assert query.shedding.count_rows(3).sum() == query.matcher.live - query.matcher.waiting
 
 

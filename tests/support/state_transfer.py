@@ -29,7 +29,7 @@ def quiet(make: Callable[..., fc.Engine], *arguments: Any, **options: Any) -> fc
 
 def is_keyed(engine: fc.Engine) -> bool:
     """Whether its state can be cut."""
-    return all(isinstance(item.plan.key, KeyPlan) for item in engine._queries)
+    return all(isinstance(item.plan.key, KeyPlan) for item in engine._stream.queries)
 
 
 class Fleet:

@@ -300,7 +300,7 @@ def test_one_unkeyed_query_is_enough() -> None:
     refuses(lambda: engine.add(query(UNKEYED, "odd")), "query 'odd'", "cannot be cut", kind=fc.ValidationError)
     refuses(lambda: engine.replace("q", query(UNKEYED)), "query 'q'", kind=fc.ValidationError)
     engine.add(query(name="more"))
-    assert [item.name for item in engine._queries] == ["q", "more"]
+    assert [item.name for item in engine._stream.queries] == ["q", "more"]
 
 
 def test_after_flush() -> None:
@@ -326,7 +326,7 @@ def test_while_another_thread_is_in() -> None:
         for call in (engine.snapshot, lambda: engine.extract([40]), lambda: engine.merge(moved())):
             errors.append(refuses(call, "busy in another thread", kind=fc.ValidationError))
 
-    with engine._alone():
+    with engine._stream.exclusive():
         thread = threading.Thread(target=calls)
         thread.start()
         thread.join()
@@ -342,11 +342,11 @@ def test_queries_may_be_given() -> None:
     """The same ones, parsed or built; nothing else."""
     engine = running("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns")
     data = engine.snapshot()
-    for given in (None, query("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns"), [engine._queries["q"].query]):
+    for given in (None, query("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns"), [engine._stream.queries["q"].query]):
         assert ending(fc.Engine.restore(data, given)) == ending(fc.Engine.restore(data))
     refuses(lambda: fc.Engine.restore(data, query()), "other queries", "SEQ(A a, B b)", "C c")
     refuses(lambda: fc.Engine.restore(data, query(schema=OTHER)), "schema")
-    refuses(lambda: fc.Engine.restore(data, [engine._queries["q"].query, query(name="p")]), "other queries", "lines")
+    refuses(lambda: fc.Engine.restore(data, [engine._stream.queries["q"].query, query(name="p")]), "other queries", "lines")
     refuses(lambda: fc.Engine.restore(data, []), "at least one query")
     refuses(lambda: fc.Engine.restore(data, "PATTERN"), "found str")  # type: ignore[arg-type]
 
@@ -385,7 +385,7 @@ def test_functions_are_registered_first() -> None:
         refuses(lambda: fc.Engine.restore(data), "no engine for the snapshot", "near")
         fc.function("bool(float64, float64)")(near)
         refuses(lambda: fc.Engine.restore(data), "near")
-    assert ending(fc.Engine.restore(data)) == ending(fc.Engine.restore(data, engine._queries["q"].query))
+    assert ending(fc.Engine.restore(data)) == ending(fc.Engine.restore(data, engine._stream.queries["q"].query))
 
 
 # ---------------------------------------------------------------------------------------------------- memory

@@ -172,5 +172,5 @@ def test_born_exactly_on_a_border(slices: int) -> None:
     live = []
     for number in range(len(events)):
         engine.process(events.slice(number, 1))
-        live.append(engine._queries.control.queries[0].shedding.count_rows(slices)[0, 0].argmax())
+        live.append(engine._stream.queries.control.queries[0].shedding.count_rows(slices)[0, 0].argmax())
     assert live[1:] == account.born[second].tolist()

@@ -51,7 +51,7 @@ def made(own: fc.Query, shedder: Shedder, **options: Any) -> fc.Engine:
 
 
 def controlled(engine: fc.Engine) -> QueryShedding:
-    (query,) = engine._queries.control.queries
+    (query,) = engine._stream.queries.control.queries
     return query
 
 

@@ -1,10 +1,13 @@
 # cython: language_level=3
-"""The short way of a batch, or of one event, through an engine.
+"""The loop that takes batches and single events through the queries of an engine.
 
-What is usual goes from its buffers to the matchers without Python: read (``intake``, ``single``), in order, kept in the
-event ring, matched; matches are made in Python, if there are any. Whatever else there is goes the long way, by
-``fastcep.engine``: other data, whatever is wrong, and engines with an option that this knows nothing of. Nothing has
-happened then. Both ways share all state and may take turns.
+A call goes from its buffers to the matchers without Python: events are read (``batch_reader``, ``event_reader``), checked to
+be in order, kept in the event ring, and matched; Python makes the matches, if there are any. Data that the readers do
+not know, and data with an error, is left to ``fastcep.engine.stream``, which converts or rejects it; converted data
+enters the same loop (`EventLoop.process_batch`). Nothing has happened by then.
+
+The loop is closed while a query or an option needs work between events that only Python does: lateness, a memory limit,
+explicit windows, threads, overload control. ``fastcep.engine.stream`` then hands pieces of a batch to the matchers.
 """
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
@@ -13,7 +16,10 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from fastcep._core.input.batch cimport Batch, Events
+from fastcep._core.input.batch_reader cimport BatchReader
 from fastcep._core.input.event_reader cimport EventReader
+from fastcep._core.input.filters cimport Filters
 from fastcep._core.matcher.interrupt cimport Pieces, always, poll
 from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.state.state_metrics cimport first_position
@@ -38,61 +44,71 @@ cdef enum:
     RELEASED = 64            # events for which it is worth while to give the GIL back
 
 
-cdef class FastPath:
-    """The compiled side of an engine: where its stream stands, and the short way.
+cdef class EventLoop:
+    """The position of an engine in its stream, and the compiled loop over events.
 
-    The engine, which inherits from it, gives ``_swap``, ``_give``, ``_settle``, ``_gave_up``, ``_failed``, ``_lose``,
-    ``_decide``, ``_judge`` and ``_interrupted``.
+    Parameters
+    ----------
+    queries, faults
+        The queries of the engine, and what went wrong with single ones.
+    batch_reader, event_readers
+        Read batches, and by type name single events.
+    strings
+        The texts of the events.
+
+    Notes
+    -----
+    Calls get the stream of the engine. It makes the matches where Python has to (``give``), keeps them when a signal ends a
+    call (``interrupted``) and decides whether the loop serves the queries that there are (``choose_path``).
     """
 
-    def __cinit__(self, *_, **__):
-        self._pieces = Pieces()
+    def __init__(self, queries, faults, BatchReader batch_reader not None, dict event_readers not None, strings):
+        self.queries, self.faults = queries, faults
+        self.batch_reader, self.event_readers, self.strings = batch_reader, event_readers, strings
+        self.matchers = self.tried = ()
+        self.pieces = Pieces()
 
     def __dealloc__(self):
         free(self.kept)
 
     @property
-    def _time(self):
+    def time(self):
         """Of the last event, int ns; None before the first."""
-        return self.time if self.is_timed else None
+        return self.last_time if self.is_timed else None
 
-    @_time.setter
-    def _time(self, time):
+    @time.setter
+    def time(self, time):
         self.is_timed = time is not None
-        self.time = time if time is not None else 0
+        self.last_time = time if time is not None else 0
 
     @property
-    def _sequence(self):
+    def sequence(self):
         """Of the last event, if the schema has sequence numbers; None before the first."""
-        return self.sequence if self.is_numbered else None
+        return self.last_sequence if self.is_numbered else None
 
-    @_sequence.setter
-    def _sequence(self, sequence):
+    @sequence.setter
+    def sequence(self, sequence):
         self.is_numbered = sequence is not None
-        self.sequence = sequence if sequence is not None else 0
+        self.last_sequence = sequence if sequence is not None else 0
 
-    def _enter(self):
+    def enter(self):
         """Hold the engine for a call; False: another one does."""
         if self.busy:
             return False
         self.busy = True
         return True
 
-    def _leave(self):
-        """End what `_enter` began."""
+    def leave(self):
+        """End what `enter` began."""
         self.busy = False
 
-    def _bind(self, BatchReader intake not None, dict singles not None, strings):
-        """Say how the events of the schema are read: whole batches, and by type name an `EventReader`."""
-        self.intake, self.singles, self.strings = intake, singles, strings
-
-    def _shut(self):
+    def close(self):
         """Let everything go the long way."""
         self.is_open = False
         self.matchers = self.tried = ()
         self.n_matchers = self.n_tried = 0
 
-    def _open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides,
+    def open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides,
               tried=(), Py_ssize_t step=0):
         """Let what is usual go the short way.
 
@@ -127,36 +143,60 @@ cdef class FastPath:
         self.is_settled = False
         self.is_open = True
 
-    def _quick(self, data):
+    def process(self, data, stream):
         """Take a batch the short way and give the matches; None: it has to go the long way."""
-        cdef BatchReader intake = self.intake
-        if not self.is_open or self.busy or self._ended:
+        cdef BatchReader reader = self.batch_reader
+        if not self.is_open or self.busy or self.ended:
             return None
         self.busy = True
         try:
             if not self.is_settled:
-                self.is_settled = self._swap()
-            if not intake.read(data):
+                self._swap_kernels()
+            if not reader.read(data):
                 return None
-            if not self.in_order(&intake.events):
+            if not self.in_order(&reader.events):
                 return None
-            return self.match(&intake.events, intake.events.size >= RELEASED)
+            return self.match(stream, &reader.events, reader.events.size >= RELEASED)
         finally:
-            intake.done()
+            reader.done()
             self.busy = False
+
+    def process_batch(self, Batch batch not None, stream):
+        """Match events that were converted and checked; None if another thread has used the engine since."""
+        if not self.is_open or self.busy or self.ended or not self.in_order(&batch.events):
+            return None
+        self.busy = True
+        try:
+            if not self.is_settled:
+                self._swap_kernels()
+            return self.match(stream, &batch.events, batch.events.size >= RELEASED)
+        finally:
+            self.busy = False
+
+    cdef int _swap_kernels(self) except -1:
+        """Let the queries run the kernels that have been generated since the last call."""
+        self.queries.kernels.swap()
+        self.is_settled = self.queries.kernels.settled
+        return 0
+
+    cdef int _judge(self, object stream, int64_t position, int64_t first_time, int64_t time, set out, set lost) except -1:
+        """Compare the stores that are tried, and end the trials that are decided, see `QuerySet.judge`."""
+        if self.queries.judge(position, first_time, time, out, lost):
+            stream.choose_path()
+        return 0
 
     cdef bint in_order(self, const Events* events) noexcept:
         """Whether the events, whose times ascend, run on from where the stream stands."""
         cdef const int64_t* sequence = events.sequence
         cdef Py_ssize_t i
-        cdef bint wrong = self.is_timed and events.time[0] < self.time
+        cdef bint wrong = self.is_timed and events.time[0] < self.last_time
         if sequence != NULL:
-            wrong |= self.is_numbered and sequence[0] <= self.sequence
+            wrong |= self.is_numbered and sequence[0] <= self.last_sequence
             for i in range(1, events.size):
                 wrong |= sequence[i] <= sequence[i - 1]
         return not wrong
 
-    cdef object match(self, const Events* events, bint release):
+    cdef object match(self, object stream, const Events* events, bint release):
         """Match events that come next in the stream; ``events`` gets its position.
 
         What a signal's handler raises ends this between two events, as if only those before had come.
@@ -165,40 +205,40 @@ cdef class FastPath:
         cdef Py_ssize_t taken = 0
         cdef bint found = False, is_timed = self.is_timed, is_numbered = self.is_numbered
         cdef int i
-        cdef int64_t start = self._position, time = self.time, sequence = self.sequence
+        cdef int64_t start = self.position, time = self.last_time, sequence = self.last_sequence
         cdef set out = None
         (<Events*>events).position = start
         try:
-            out = self.take(events, release, &taken)
+            out = self.take(stream, events, release, &taken)
             if self.decides:
-                self._decide()
+                self.queries.decide(self.last_time, self.position, self.faults, complete=False)
             for i in range(self.n_tried):
                 matcher = <Matcher>self.tried[i]
                 if matcher.has_output():
                     try:
                         matcher.take_output()
                     except MemoryError:
-                        self._judge(self._position, self.time, self.time, set(), {matcher})
+                        self._judge(stream, self.position, self.last_time, self.last_time, set(), {matcher})
                         break
             for i in range(self.n_matchers):
                 found |= (<Matcher>self.matchers[i]).has_output()
             if found:
                 poll()  # a handler that ran when they have been taken out would lose them
         except BaseException as error:
-            self._position = start + taken
-            self.time, self.is_timed, self.sequence, self.is_numbered = time, is_timed, sequence, is_numbered
+            self.position = start + taken
+            self.last_time, self.is_timed, self.last_sequence, self.is_numbered = time, is_timed, sequence, is_numbered
             if taken:
-                self.time, self.is_timed = events.time[taken - 1], True
+                self.last_time, self.is_timed = events.time[taken - 1], True
                 if events.sequence != NULL:
-                    self.sequence, self.is_numbered = events.sequence[taken - 1], True
-            self._interrupted(error, taken, events.size)
+                    self.last_sequence, self.is_numbered = events.sequence[taken - 1], True
+            stream.interrupted(error, taken, events.size)
             raise
-        if (out is not None or self._waits or (found and not self.is_plain)
-                or (self.intake.has_texts and len(<dict>self.strings.codes) > self._many)):
-            return self._give()
+        if (out is not None or self.matches_wait or (found and not self.is_plain)
+                or (self.batch_reader.has_texts and len(<dict>self.strings.codes) > self.string_limit)):
+            return stream.give()
         return self.give() if found else self.nothing
 
-    cdef set take(self, const Events* events, bint release, Py_ssize_t* taken):
+    cdef set take(self, object stream, const Events* events, bint release, Py_ssize_t* taken):
         """Let all matchers take the events; ``taken`` is how many all of them have.
 
         Returns the numbers of those that could not take all of them, or None.
@@ -211,23 +251,23 @@ cdef class FastPath:
         cdef set out = None
         if self.ring is not None:
             self.keep(events)
-        self._position += size  # at once: it says what is in the ring, whatever happens to the matchers
-        self.time, self.is_timed = events.time[size - 1], True
+        self.position += size  # at once: it says what is in the ring, whatever happens to the matchers
+        self.last_time, self.is_timed = events.time[size - 1], True
         if events.sequence != NULL:
-            self.sequence, self.is_numbered = events.sequence[size - 1], True
+            self.last_sequence, self.is_numbered = events.sequence[size - 1], True
         for i in range(self.n_matchers):
             matcher = <Matcher>self.matchers[i]
             try:
                 matcher.bind_ring(self.ring)
             except Exception as error:
                 out = (out or set()) | {i}
-                self._failed(i, error, events.time[size - 1])
+                self.queries.running[i].fail(error, events.time[size - 1], self.faults)
         while first < size:
             last = size if self.n_matchers < 2 else min(first + SLICE, size)
             if self.n_tried:
                 last = min(judged + self.step, size)
             if polls and self.n_matchers > 1:
-                last = first + self._pieces.begin(last - first, self.step if self.n_tried else 1)
+                last = first + self.pieces.begin(last - first, self.step if self.n_tried else 1)
             if self.n_matchers > 1:
                 shared = self.filters.look_through(events, first, last, release)
             for i in range(self.n_matchers):
@@ -240,20 +280,20 @@ cdef class FastPath:
                     last = came
                 elif came < last:
                     out = (out or set()) | {i}
-                    self._gave_up(i, events.position + came, matcher.core.lost - lost)
+                    self.queries.running[i].give_up(events.position + came, matcher.core.lost - lost, self.faults)
             if polls and self.n_matchers > 1:
-                self._pieces.end(last - first)
+                self.pieces.end(last - first)
             taken[0] = last
             if self.n_tried:
                 ends = last == size or last == judged + self.step
-                self.follow(events, first, last, shared, release, judged if ends else -1, out)
+                self.follow(stream, events, first, last, shared, release, judged if ends else -1, out)
                 judged = last if ends else judged
             if polls and last < size:
                 poll()
             first = last
         return out
 
-    cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+    cdef int follow(self, object stream, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
                     Py_ssize_t since, set out) except -1:
         """Let the other stores take what the queries have taken, but those that are ``out``, and judge them.
 
@@ -274,7 +314,7 @@ cdef class FastPath:
             if release:
                 poll()
             since = max(since, <Py_ssize_t>0)
-            self._judge(events.position + last, events.time[since], events.time[last - 1], out or set(), lost)
+            self._judge(stream, events.position + last, events.time[since], events.time[last - 1], out or set(), lost)
         return 0
 
     cdef object give(self):
@@ -292,10 +332,10 @@ cdef class FastPath:
                 parts.append(matcher.take_output())
             except Exception as error:
                 parts.append(self.nothings[i])
-                self._lose(i, error)
+                self.queries.running[i].lose(error, self.faults)
                 lost = True
         found = self.make(parts, self.layout)
-        return self._settle(found) if lost else found
+        return self.faults.settle(found) if lost else found
 
     # ------------------------------------------------------------------ the event ring
 
@@ -371,20 +411,20 @@ cdef object _by_batch = None     # takes an event the long way
 
 cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
     """``Engine.send`` by the calling convention that makes no dict of the keywords."""
-    cdef FastPath self = <FastPath>engine
+    cdef EventLoop self = (<HasEventLoop>engine)._loop
     cdef PyObject* found
     cdef EventReader single
-    if self.is_open and not self.busy and not self._ended and count == 1 and keywords != NULL:
+    if self.is_open and not self.busy and not self.ended and count == 1 and keywords != NULL:
         if PyUnicode_CheckExact(<object>arguments[0]):
-            found = PyDict_GetItemWithError(self.singles, <object>arguments[0])
+            found = PyDict_GetItemWithError(self.event_readers, <object>arguments[0])
             if found != NULL:
                 single = <EventReader>found
                 self.busy = True
                 try:
                     if not self.is_settled:
-                        self.is_settled = self._swap()
+                        self._swap_kernels()
                     if single.fill(arguments + 1, <tuple>keywords) and self.in_order(&single.events):
-                        return self.match(&single.events, False)
+                        return self.match((<HasEventLoop>engine)._stream, &single.events, False)
                 finally:
                     self.busy = False
     return _long_way(engine, arguments, count, keywords)
@@ -402,6 +442,10 @@ cdef object _long_way(PyObject* engine, PyObject** arguments, Py_ssize_t count, 
         return PyObject_Vectorcall(_by_batch, given, 1 + count, keywords)
     finally:
         free(given)
+
+
+cdef class HasEventLoop:
+    """Base of a class whose ``send`` is compiled: its instances set ``_loop``."""
 
 
 def compiled(function):
@@ -422,7 +466,7 @@ def compiled(function):
     definition.ml_meth = <PyCFunction><void*>_send
     definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
     _by_batch = function
-    return PyDescr_NewMethod(<PyTypeObject*>FastPath, definition)
+    return PyDescr_NewMethod(<PyTypeObject*>HasEventLoop, definition)
 
 
 cdef list _kept = []

@@ -1,4 +1,4 @@
-# The compiled side of an engine. See fast_path.pyx.
+# The loop that takes batches and single events through the queries of an engine. See event_loop.pyx.
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from fastcep._core.input.batch cimport Events
@@ -13,15 +13,16 @@ cdef struct Kept:            # a column that the event ring keeps
     uint8_t* nulls
 
 
-cdef class FastPath:
-    cdef public int64_t _position
-    cdef public bint _ended
-    cdef public bint _waits          # matches wait that were found by a call which was interrupted
-    cdef public Py_ssize_t _many     # strings from which on those that nothing holds are looked for
-    cdef int64_t time, sequence
+cdef class EventLoop:
+    cdef public int64_t position     # of the next event
+    cdef public bint ended
+    cdef public bint matches_wait    # for the next call, because a signal ended the call that found them
+    cdef public Py_ssize_t string_limit  # with more texts, those that nothing holds are freed
+    cdef object queries, faults
+    cdef int64_t last_time, last_sequence
     cdef bint is_timed, is_numbered  # whether there is a time, and a sequence number, yet
     cdef bint busy
-    cdef bint is_open        # whether what is usual may go this way
+    cdef readonly bint is_open       # whether the compiled loop serves these queries and options
     cdef bint is_settled     # no generated kernel is to come
     cdef bint decides        # matches may wait for time
     cdef tuple matchers
@@ -30,9 +31,9 @@ cdef class FastPath:
     cdef int n_tried
     cdef Py_ssize_t step     # after so many of which these are judged
     cdef Filters filters
-    cdef readonly Pieces _pieces
-    cdef BatchReader intake
-    cdef dict singles        # per name of a type
+    cdef readonly Pieces pieces
+    cdef BatchReader batch_reader
+    cdef dict event_readers  # per name of a type
     cdef object strings
     cdef list nothings       # per query its matches in a call that found none,
     cdef object nothing      # and what such a call gives
@@ -49,9 +50,16 @@ cdef class FastPath:
 
     cdef bint in_order(self, const Events* events) noexcept
     cdef object give(self)
-    cdef object match(self, const Events* events, bint release)
-    cdef set take(self, const Events* events, bint release, Py_ssize_t* taken)
-    cdef int follow(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
+    cdef object match(self, object stream, const Events* events, bint release)
+    cdef set take(self, object stream, const Events* events, bint release, Py_ssize_t* taken)
+    cdef int follow(self, object stream, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
                     Py_ssize_t since, set out) except -1
+    cdef int _swap_kernels(self) except -1
+    cdef int _judge(self, object stream, int64_t position, int64_t first_time, int64_t time, set out, set lost) except -1
     cdef int keep(self, const Events* events) except -1
     cdef int _find_buffers(self) except -1
+
+
+cdef class HasEventLoop:
+    cdef public EventLoop _loop
+    cdef public object _stream
