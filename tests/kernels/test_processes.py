@@ -53,7 +53,7 @@ def start_together(method: str, processes: int, queries: int, monkeypatch: pytes
     expected, *_ = worker(numbers, False)
     assert min(expected) > 0
     monkeypatch.setenv("FASTCEP_JIT", "1")
-    with multiprocessing.get_context(method).ThreadPool(processes) as pool:
+    with multiprocessing.get_context(method).Pool(processes) as pool:
         results = pool.starmap(worker, [(numbers, True)] * processes, chunksize=1)
     for before, after, ready, state in results:
         assert before == after == expected

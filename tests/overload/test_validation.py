@@ -288,7 +288,7 @@ def test_without_asserts() -> None:
     )
     folder = Path(__file__).parent
     done = subprocess.run(
-        [sys.executable, "-O", "-c", f"import sys; sys.path[:0] = {[str(folder), str(folder.parents[1])]!r}\n{code}"],
+        [sys.executable, "-O", "-c", f"import sys; sys.path[:0] = {[str(folder), str(folder.parent), str(folder.parents[1])]!r}\n{code}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [line.split(": found")[0].split()[-1] for line in done.stdout.splitlines()] == ["births", "drops", "kept"]
