@@ -107,6 +107,8 @@ class Engine(HasEventLoop):
     that each wait for a closing event of their own.
     """
 
+    _stream: Stream
+
     def __init__(
         self,
         queries: ast.Query | Buildable | Sequence[ast.Query | Buildable],
@@ -374,9 +376,10 @@ class Engine(HasEventLoop):
             In order of arrival: time, type, sequence number and attributes, named as in the input. An attribute that
             the event's type does not have is null.
         """
-        with self._stream.exclusive(ended=True):
-            late = self._stream.reorder.take_late() if self._stream.reorder is not None else None
-            return events_to_arrow(late if late is not None else empty_events(self._stream.schema), self._stream.strings)
+        stream = self._stream
+        with stream.exclusive(ended=True):
+            late = stream.reorder.take_late() if stream.reorder is not None else None
+            return events_to_arrow(late if late is not None else empty_events(stream.schema), stream.strings)
 
     def timed_out(self, query: str | None = None) -> pa.Table:
         """Return the partial matches whose window has ended since the last call, also after :meth:`flush`.
@@ -587,7 +590,8 @@ class Engine(HasEventLoop):
 
     def explain(self, format: str = "text") -> str:
         """The plans: states, edges, keys, predicates, registers; ``format`` is text, json, mermaid, dot or svg."""
-        return explain([item.plan for item in self._stream.queries], format=format, threads=self._stream.queries.threads)
+        queries = self._stream.queries
+        return explain([item.plan for item in queries], format=format, threads=queries.threads)
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges since the engine was made.
@@ -610,9 +614,9 @@ class Engine(HasEventLoop):
             docs/api.md.
             Every event that arrived is in one of ``events``, ``held_events`` and ``late_events``.
         """
-        own = {"events": self._loop.position, "watermark": self._stream.watermark(), "memory_limit": self._stream.memory.bytes}
-        parts = collect(self._stream.queries, self._stream.strings, self._stream.reorder)
-        control = self._stream.queries.control
-        return own | parts | {
-            "kernels": self._stream.queries.kernels.metrics(), "shedding": None if control is None else control.metrics(),
+        stream, queries = self._stream, self._stream.queries
+        own = {"events": self._loop.position, "watermark": stream.watermark(), "memory_limit": stream.memory.bytes}
+        control = queries.control
+        return own | collect(queries, stream.strings, stream.reorder) | {
+            "kernels": queries.kernels.metrics(), "shedding": None if control is None else control.metrics(),
         }  # fmt: skip

@@ -135,10 +135,12 @@ class StateTransfer:
     # ----------------------------------------------------------------------- checks
 
     def parts(self) -> EngineParts:
-        if not len(self._stream.queries):
+        """Return what a snapshot is made from, and put back into."""
+        stream, loop = self._stream, self._stream.loop
+        if not len(stream.queries):
             raise ValidationError("the engine has no query, so there is no state to be stored; add one")
-        stands = {"position": self._stream.loop.position, "time": self._stream.loop.time, "sequence": self._stream.loop.sequence}
-        return EngineParts(self._stream.schema, self._stream.queries, self._stream.strings, self._stream.reorder, stands, self._about())
+        stands = {"position": loop.position, "time": loop.time, "sequence": loop.sequence}
+        return EngineParts(stream.schema, stream.queries, stream.strings, stream.reorder, stands, self._about())
 
     def _about(self) -> dict[str, Any]:
         """What the engine is, for a header."""
@@ -215,7 +217,8 @@ class StateTransfer:
 
     def _check_place(self, header: dict[str, Any]) -> None:
         """Refuse a snapshot that stands elsewhere in the stream."""
-        for name, own in (("position", self._stream.loop.position), ("sequence", self._stream.loop.sequence), ("time", self._stream.loop.time)):
+        loop = self._stream.loop
+        for name, own in (("position", loop.position), ("sequence", loop.sequence), ("time", loop.time)):
             found = header[name]
             if found != own:
                 shown = (found, own) if name != "time" else tuple(_moment(at) for at in (found, own))

@@ -150,6 +150,7 @@ class Stream:
         return self.handed(found)
 
     def asked(self) -> list[ast.Query]:
+        """Return the queries, in order."""
         return [item.query for item in self.queries]
 
     def shared_bytes(self, events: int = 0) -> int:

@@ -12,6 +12,7 @@ import pytest
 from support.fast_and_slow import SAME, counters, engine, rows
 
 import fastcep as fc
+from fastcep.engine.stream import Stream
 
 SCHEMA = fc.Schema(
     {"A": {"k": "int64", "f": "float64", "s": "string", "b": "bool"}, "B": {"k": "int64"}}, type="type", time_unit="us"
@@ -58,7 +59,7 @@ SHORT = {
 @pytest.mark.parametrize("name", SHORT)
 def test_what_is_usual_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pair()
-    monkeypatch.setattr(fc.Engine, "_alone", None)  # where the long way begins
+    monkeypatch.setattr(Stream, "process", None)  # where the long way begins
     found = engine.process(SHORT[name]).to_arrow()
     assert found.select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
     assert engine.metrics()["events"] == 3
@@ -218,7 +219,8 @@ def test_engines_that_gave_groups_away_go_the_long_way_until_all_are_back() -> N
     assert live._loop.process(data, live._stream) is None
     live.merge(part)
     assert live._loop.process(data, live._stream) is not None
-    assert fc.Engine.restore(live.snapshot())._quick(data) is not None
+    restored = fc.Engine.restore(live.snapshot())
+    assert restored._loop.process(data, restored._stream) is not None
     live.flush()
     assert live._loop.process(data, live._stream) is None
 
@@ -230,11 +232,11 @@ def test_queries_that_come_and_go() -> None:
         found = [rows(side.process(columns()))]
         side.add(fc.parse(PAIR + " RETURN a.s AS s", SCHEMA, name="two"))
         if side is long:
-            side._shut()
+            side._loop.close()
         found += [rows(sent(side, "A", k=3, s="x")), rows(sent(side, "B", k=3)), rows(sent(side, "B", ts=6, k=2))]
         side.remove("one")
         if side is long:
-            side._shut()
+            side._loop.close()
         found += [rows(sent(side, "A", ts=7, k=3, s="z")), rows(sent(side, "B", ts=8, k=3))]
         side.remove("two")
         found += [rows(sent(side, "B", ts=9, k=3))]

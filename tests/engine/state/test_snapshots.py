@@ -342,11 +342,12 @@ def test_queries_may_be_given() -> None:
     """The same ones, parsed or built; nothing else."""
     engine = running("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns")
     data = engine.snapshot()
-    for given in (None, query("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns"), [engine._stream.queries["q"].query]):
+    own = engine._stream.queries["q"].query
+    for given in (None, query("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns"), [own]):
         assert ending(fc.Engine.restore(data, given)) == ending(fc.Engine.restore(data))
     refuses(lambda: fc.Engine.restore(data, query()), "other queries", "SEQ(A a, B b)", "C c")
     refuses(lambda: fc.Engine.restore(data, query(schema=OTHER)), "schema")
-    refuses(lambda: fc.Engine.restore(data, [engine._stream.queries["q"].query, query(name="p")]), "other queries", "lines")
+    refuses(lambda: fc.Engine.restore(data, [own, query(name="p")]), "other queries", "lines")
     refuses(lambda: fc.Engine.restore(data, []), "at least one query")
     refuses(lambda: fc.Engine.restore(data, "PATTERN"), "found str")  # type: ignore[arg-type]
 
@@ -689,7 +690,7 @@ def test_after_texts_were_forgotten(schema: fc.Schema, monkeypatch: pytest.Monke
     monkeypatch.setattr(strings, "_STRINGS", 16)
     text = "PATTERN SEQ(A a, B+ b[], NEG C c) WHERE [s] WITHIN 30ns RETURN a.s AS s"
     engine, plain = (fc.Engine(query(text, schema=schema)) for _ in range(2))
-    plain._unused._due = 1 << 40
+    plain._stream.unused._due = 1 << 40
     data = stream(400)
     data["s"] = [f"text {at // 9 % 60}" for at in range(400)]
     most = 0
