@@ -41,6 +41,7 @@ figures: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict fastcep
+	$(BIN)/python ci/check_prose.py
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2 -m "not ($(LONG) or thorough or spark)"

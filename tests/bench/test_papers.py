@@ -24,6 +24,8 @@ from fastcep.evaluation.oracle import Oracle
 from fastcep.evaluation.references import REFERENCES
 from fastcep.shedding.names import SHEDDERS
 
+pytestmark = pytest.mark.thorough
+
 FIGURES = [figure for paper in PAPERS.values() for figure in paper.figures]
 each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.file)
 KEYS = {"target", "speed", "recall", "precision", "shed_event_ratio", "shed_match_ratio"}

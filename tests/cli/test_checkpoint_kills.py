@@ -24,6 +24,8 @@ from support.warm_process import Warm
 from fastcep import datasets
 from fastcep.io import write_matches
 
+pytestmark = pytest.mark.thorough
+
 AT_ONCE = ["--checkpoint-every", "0s"]
 
 

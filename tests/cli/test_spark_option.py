@@ -81,6 +81,7 @@ def run(*arguments: str) -> Any:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("form", "text", "ending"),
     [
@@ -110,6 +111,7 @@ def test_the_file_is_that_of_one_engine(spark: Any, tmp_path: Path, form: str, t
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_bad_rows_and_what_is_printed(spark: Any, tmp_path: Path) -> None:
     file, events, bad = tmp_path / "q.cep", tmp_path / "e.csv", tmp_path / "bad.jsonl"
     file.write_text(
@@ -142,6 +144,7 @@ def ds1(tmp_path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_path: Path) -> None:
     import fastcep as fc
 
@@ -160,6 +163,7 @@ def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_p
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_what_a_task_raises_is_told_in_a_line(spark: Any, ds1: tuple[str, str]) -> None:
     result = runner.invoke(app, ["run", ds1[0], "--input", ds1[1], "--spark", "--memory-limit", "56KiB"])
     assert result.exit_code == 2
@@ -168,6 +172,7 @@ def test_what_a_task_raises_is_told_in_a_line(spark: Any, ds1: tuple[str, str]) 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_reports_are_those_of_one_process(spark: Any, ds1: tuple[str, str]) -> None:
     options = ["--shedders", "ri,rs", "--demands", "30%", "--cost-table", "paper", "--index", "key", "--json"]
     arguments = ["evaluate", ds1[0], "--input", ds1[1], *options]
@@ -175,6 +180,7 @@ def test_reports_are_those_of_one_process(spark: Any, ds1: tuple[str, str]) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_process_of_its_own_says_nothing_but_matches(ds1: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "fastcep", "run", ds1[0], "--input", ds1[1]]

@@ -72,6 +72,7 @@ def test_same_with_kernels(attribute: str, negated: bool, kernels: Path) -> None
         harness.assert_same(query, events, rows, "IN by a kernel")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jit", ["0", "1"])
 @pytest.mark.parametrize("attribute", "ixs")
 def test_a_hundred_thousand_values(

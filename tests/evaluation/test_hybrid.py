@@ -13,6 +13,8 @@ from support.shedding.evaluations import PAPER, evaluated, query, stream
 import fastcep as fc
 from fastcep.shedding import Hybrid, HybridFit
 
+pytestmark = pytest.mark.thorough
+
 EVENTS = 30_000
 
 

@@ -16,6 +16,8 @@ from fastcep.evaluation.generators import generator_of
 from fastcep.evaluation.informed import Informed
 from fastcep.evaluation.oracle import Oracle
 
+pytestmark = pytest.mark.thorough
+
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
 EVENTS = 20_000
 

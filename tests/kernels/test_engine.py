@@ -15,6 +15,8 @@ from support.waiting import LIMIT_TEXT
 import fastcep as fc
 from fastcep.kernels import Kernels
 
+pytestmark = pytest.mark.thorough
+
 SCHEMA = fc.Schema(
     {
         "A": {"k": "int64", "v": "int64", "x": "float64", "s": "string", "p": "bool"},

@@ -19,6 +19,8 @@ from fastcep.kernels.operations import OPERATIONS
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import Op, const
 
+pytestmark = pytest.mark.thorough
+
 INTS = [0, 1, -5, 2**63 - 1, -(2**63), None]
 FLOATS = [0.0, -0.0, 1.5, math.nan, math.inf, None]
 BOOLS = [True, False, None]

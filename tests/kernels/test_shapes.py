@@ -32,6 +32,8 @@ from fastcep.plan.ir import Op
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
 
+pytestmark = pytest.mark.thorough
+
 DTYPES = {"i": "int64", "j": "int64", "x": "float64", "y": "float64", "p": "bool", "q": "bool", "s": "string",
           "t": "string"}  # fmt: skip
 SCHEMA = fc.Schema({"A": DTYPES}, time="ts", type="type", time_unit="ns")

@@ -11,6 +11,8 @@ import fastcep as fc
 from fastcep.errors import ParseError, ValidationError
 from fastcep.query import ast
 
+pytestmark = pytest.mark.thorough
+
 SCHEMA = fc.Schema({"A": {"v": "int64", "x": "float64", "s": "string"}, "B": {"v": "int64"}}, time="ts", type="type")
 LONG = 10_000
 CHAINS = {

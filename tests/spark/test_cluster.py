@@ -20,7 +20,7 @@ from support.waiting import LIMIT, wait_for
 import fastcep as fc
 from fastcep import datasets
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.thorough]
 
 ROOT = Path(__file__).parents[2]
 V = {"ID": "int64", "V": "int64"}

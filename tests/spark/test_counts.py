@@ -13,7 +13,7 @@ import fastcep.spark
 from fastcep import datasets
 from fastcep.shedding.counts import matrix, position_counts, transition_counts, window_sizes
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 V = {"ID": "int64", "V": "int64"}
 DS1 = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")

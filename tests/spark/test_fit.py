@@ -15,7 +15,7 @@ import fastcep.spark
 from fastcep import datasets
 from fastcep.shedding.hybrid.model import HybridModel
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 V = {"ID": "int64", "V": "int64"}
 DS1 = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")

@@ -15,7 +15,7 @@ from fastcep.engine.runner import Runner
 from fastcep.shedding import RandomEvents
 from fastcep.spark import SparkRunner
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 
 def test_the_report_is_the_same(spark: Any) -> None:

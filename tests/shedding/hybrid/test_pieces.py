@@ -24,6 +24,8 @@ from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.pieces import Observer, fit_pieces
 
+pytestmark = pytest.mark.thorough
+
 TABLE = fc.CostTable("mixed", event=3.3, relevant=5.1, visited=7.7, created=11.9, match=13.1)
 SAME = "SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V"
 QUERIES = {
