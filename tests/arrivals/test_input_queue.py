@@ -39,7 +39,7 @@ class Spy(fc.Engine):
 
     def process(self, data: Any, **options: Any) -> fc.Matches:
         calls = self.__dict__.setdefault("calls", [])
-        control = self._queries.control
+        control = self._stream.queries.control
         waiting = None if control is None or control.waiting is None else control.waiting(control.clock.now())
         calls.append((data, options, waiting))
         return super().process(data, **options)
