@@ -1,6 +1,6 @@
 """Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep, and hand-written C, fastcep and
 its peers (``results/limit.json``, ``peers.json``) as ``docs/images/limit.svg``, and the baselines of load shedding
-(``shedding.json``) as ``shedding_bounds.svg``; nothing is measured.
+(``shedding.json``) as ``shedding_bounds.svg``; the README's picture is ``overview.svg``. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -107,6 +107,36 @@ def draw_bounds(bounds: dict[str, Any], path: Path) -> None:
     canvas.print_figure(str(path), metadata={"Date": None})
 
 
+def draw_overview(bounds: dict[str, Any], peers: list[dict[str, Any]], path: Path) -> None:
+    """Draw the README's picture: recall under latency bounds, and throughput beside that of other engines."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    canvas = FigureCanvasSVG(figure)
+    left, right = figure.subplots(1, 2)
+    for name, label in (("hybrid", "hybrid"), ("rs", "random partial matches"), ("ri", "random events")):
+        rows = [row for row in bounds["rows"] if row["shedder"] == name]
+        shares = [float(row["target"].rstrip("%")) for row in rows]
+        at = len(left.lines)
+        recalls = [row["recall"] for row in rows]
+        left.plot(shares, recalls, color=COLOURS[at], marker=MARKERS[at], markersize=4, label=label)
+    left.invert_xaxis()
+    left.set_xlabel("latency bound, % of the latency without shedding")
+    left.set_ylabel("matches found (recall)")
+    left.set_ylim(0, 1.05)
+    left.grid(alpha=0.3)
+    left.legend(frameon=False, fontsize="small")
+    rows = [row for row in peers if row["query"] == "Q1s" and row["asked"] == "all matches"]
+    rows.sort(key=lambda row: row["million_events_per_cpu_second"])
+    speeds = [row["million_events_per_cpu_second"] for row in rows]
+    colours = [COLOURS[0] if row["peer"] == "fastcep" else "#9aa4ad" for row in rows]
+    bars = right.barh([row["peer"] for row in rows], speeds, color=colours)
+    right.bar_label(bars, [f" {speed:.3g}" for speed in speeds], fontsize="small")
+    right.set_xscale("log")
+    right.set_xlim(right=4 * max(speeds))
+    right.xaxis.set_major_formatter("{x:g}")
+    right.set_xlabel("million events per CPU second")
+    canvas.print_figure(str(path), metadata={"Date": None})
+
+
 def _has(sweep: dict[str, Any], kind: str) -> bool:
     """Whether something is known of all points of some series; of several series only what is relative is drawn."""
     series = list(sweep["series"].values())
@@ -132,6 +162,8 @@ def main() -> None:
     limit = json.loads((RESULTS / "limit.json").read_text())["million_events_per_cpu_second"]
     draw_limit(limit, json.loads((RESULTS / "peers.json").read_text())["rows"], IMAGES / "limit.svg")
     draw_bounds(json.loads((RESULTS / "shedding.json").read_text())["parts"]["bounds"], IMAGES / "shedding_bounds.svg")
+    bounds = json.loads((RESULTS / "papers" / "hybrid_fig5.json").read_text())["parts"]["paper"]
+    draw_overview(bounds, json.loads((RESULTS / "peers.json").read_text())["rows"], IMAGES / "overview.svg")
 
 
 if __name__ == "__main__":
