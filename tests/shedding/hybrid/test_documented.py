@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "hybrid.md"
 
 @pytest.mark.parametrize(
     ("heading", "function", "given"),
-    [("| option |", fit_hybrid, {"query", "history"}), ("| option of the shedder |", Hybrid, set())],
+    [("| option |", fit_hybrid, {"query", "history"}), ("| shedder option |", Hybrid, set())],
 )
 def test_options_and_defaults(heading: str, function: Callable[..., Any], given: set[str]) -> None:
     table = PAGE.read_text(encoding="utf-8").partition(heading)[2].partition("\n\n")[0]
