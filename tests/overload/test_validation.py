@@ -286,9 +286,9 @@ def test_without_asserts() -> None:
         "    try:\n        t.run(t.Broken(**fields))\n"
         "    except t.ValidationError as error:\n        print(error)\n"
     )
-    folder = Path(__file__).parent
+    folders = [str(folder) for folder in Path(__file__).parents[:3]]
     done = subprocess.run(
-        [sys.executable, "-O", "-c", f"import sys; sys.path[:0] = {[str(folder), str(folder.parent), str(folder.parents[1])]!r}\n{code}"],
+        [sys.executable, "-O", "-c", f"import sys; sys.path[:0] = {folders!r}\n{code}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [line.split(": found")[0].split()[-1] for line in done.stdout.splitlines()] == ["births", "drops", "kept"]

@@ -121,7 +121,10 @@ def test_same_bytes_twice(pages: dict[Make, str], tmp_path: Path) -> None:
 def test_same_bytes_in_another_process_with_other_styles(pages: dict[Make, str], tmp_path: Path) -> None:
     """Neither the order of sets nor what a user told the drawing library changes a page."""
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nfont.size: 40\nsvg.fonttype: path\n")
-    code = "import sys, support.shedding.evaluation_documents as d, fastcep.report.evaluation as e; e.save_html(d.bounds(), sys.argv[1])"
+    code = (
+        "import sys, support.shedding.evaluation_documents as d, fastcep.report.evaluation as e\n"
+        "e.save_html(d.bounds(), sys.argv[1])"
+    )
     root = Path(__file__).parents[3]
     environment = {
         "PYTHONPATH": f"{root}:{root / 'tests'}", "PYTHONHASHSEED": "3", "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
