@@ -27,10 +27,13 @@ def database() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     for name, dataset in (("google", "google_2011"), ("bikes", "bayarea_2014")):
         table = pq.read_table(datasets.path(dataset))
+        if name == "bikes":  # DuckDB 2.0.1 cannot convert timestamp[ms]
+            start = table.column("start_date").cast(pa.int64())
+            table = table.set_column(table.column_names.index("start_date"), "start_ms", start)
         connection.register(name, table.append_column("seq", pa.array(range(len(table)), pa.int64())))
     connection.execute("CREATE TABLE e AS SELECT seq, time AS t, job, task, machine, kind FROM google")
     connection.execute(
-        "CREATE TABLE trip AS SELECT seq, epoch_ms(start_date) // 60000 AS t, bike_id AS bike, start_terminal AS s, "
+        "CREATE TABLE trip AS SELECT seq, start_ms // 60000 AS t, bike_id AS bike, start_terminal AS s, "
         "end_terminal AS e FROM bikes"
     )
     return connection
