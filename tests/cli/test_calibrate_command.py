@@ -26,7 +26,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(module, "measure", lambda *_: timed_runs)
     monkeypatch.setattr(module, "workload_stream", lambda: None)
-    monkeypatch.setattr(module, "relief", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
+    monkeypatch.setattr(module, "measure_shedding", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
 
 
 def test_the_table_is_shown_and_written(tmp_path: Path) -> None:

@@ -21,4 +21,4 @@ def test_with_bucket(spark: Any, count: int) -> None:
     times = [draw.randrange(-(2**63) + 1, 2**63) for _ in range(200)] + edges[:50] + [one - 1 for one in edges[-50:]]
     frame = spark.createDataFrame([(time,) for time in times], "time bigint")
     rows = with_bucket(frame, "place", edges).collect()
-    assert [row["place"] for row in rows] == [bisect_right(edges, row["time"]) for row in found]
+    assert [row["place"] for row in rows] == [bisect_right(edges, row["time"]) for row in rows]
