@@ -13,7 +13,7 @@ from fastcep.evaluation.judging import targets_of, truth_of
 from fastcep.evaluation.options import setting_of
 from fastcep.evaluation.strategies import strategies_of
 from fastcep.evaluation.stream import Stream
-from fastcep.evaluation.targets import wanted
+from fastcep.evaluation.targets import parse_targets
 
 __all__ = ["courses"]
 
@@ -45,7 +45,7 @@ def courses(part: Part, events: int) -> list[dict[str, Any]]:
     setting = setting_of(**{**_USUAL, **part.options})
     stream = Stream.of(table, query.schema)
     truth = truth_of((query,), stream, setting)
-    goals = wanted("bounds", part.options["bounds"])
+    goals = parse_targets("bounds", part.options["bounds"])
     targets = {target.label: target for target in targets_of(goals, truth, (query,), stream, setting)[0]}
     size = max(1, len(table) // part.recalls)
     whole = _found(setting.plain((query,)), table, size)

@@ -1,4 +1,4 @@
-"""From the record of a query to `Clairvoyant`: the lists sorted, and their places found."""
+"""Build the input of `Clairvoyant` from the lineage of a query: sorted lists and the positions in them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from fastcep._core.fit.clairvoyant import Clairvoyant
 from fastcep.overload.costs import CostTable
 from fastcep.shedding.lineage import Lineage
 
-__all__ = ["first_behind", "foresight_of"]
+__all__ = ["clairvoyant_of", "first_after"]
 
 Ints = npt.NDArray[np.int64]
 
 
-def foresight_of(record: Lineage, events: int, table: CostTable) -> Clairvoyant:
-    """What could have been dropped of a query that was observed over so many events, by the prices of a cost table."""
+def clairvoyant_of(record: Lineage, events: int, table: CostTable) -> Clairvoyant:
+    """Return the clairvoyant model of a query.
+
+    Parameters
+    ----------
+    record
+        Lineage of the partial matches of the query.
+    events
+        Number of events that were observed.
+    table
+        Cost table of the operations.
+    """
     records = len(record.parents)
     order = np.lexsort((record.probed, record.probes))
     names, probed = record.probes[order], record.probed[order]
@@ -30,7 +40,7 @@ def foresight_of(record: Lineage, events: int, table: CostTable) -> Clairvoyant:
         record.events,
         matched,
         np.searchsorted(placed, np.arange(records + 1)),
-        first_behind(probed, begin, until, record.events[placed]),
+        first_after(probed, begin, until, record.events[placed]),
         until,
         probed,
         np.searchsorted(probed[by_event], np.arange(events + 1)),
@@ -39,12 +49,24 @@ def foresight_of(record: Lineage, events: int, table: CostTable) -> Clairvoyant:
     )
 
 
-def first_behind(ascending: Ints, begin: Ints, until: Ints, values: Ints) -> Ints:
-    """In each range the first place that holds more than a value, or its end; by halving, for all at once."""
+def first_after(ascending: Ints, begin: Ints, until: Ints, values: Ints) -> Ints:
+    """Return in each range the first position with a value greater than `values`, or the end of the range.
+
+    This is a binary search in all ranges at once.
+
+    Parameters
+    ----------
+    ascending
+        int64[k], ascending within each range.
+    begin, until
+        int64[n] each: bounds of the ranges.
+    values
+        int64[n]: values to compare with.
+    """
     low, high = begin.copy(), until.copy()
     while (open_ := low < high).any():
         middle = (low + high) // 2
-        more = open_ & (ascending[np.minimum(middle, len(ascending) - 1)] <= values)
-        low = np.where(more, middle + 1, low)
-        high = np.where(open_ & ~more, middle, high)
+        go_right = open_ & (ascending[np.minimum(middle, len(ascending) - 1)] <= values)
+        low = np.where(go_right, middle + 1, low)
+        high = np.where(open_ & ~go_right, middle, high)
     return low

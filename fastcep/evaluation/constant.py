@@ -1,4 +1,4 @@
-"""Shedding of a fixed share of the work, whatever the latency."""
+"""Shed a constant share of the work, independent of the latency."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["ConstantDemand", "SameDemand"]
 
 
 class ConstantDemand(Shedder):
-    """A shedder of which always the same is demanded.
+    """Shedder with a constant demand.
 
-    It is told that before the first decision nothing was dropped, and afterwards as much as now.
+    The inner shedder sees a previous demand of 0 at its first decision, and the constant demand at all later ones.
 
     Parameters
     ----------
     inner
-        The shedder.
+        Shedder that decides.
     demand
-        The share of the work that it is to save.
+        Share of the work to save.
     """
 
     def __init__(self, inner: Shedder, demand: float) -> None:
@@ -32,64 +32,64 @@ class ConstantDemand(Shedder):
         self._decided = False
 
     def check(self, query: ast.Query) -> None:
-        """Refuse what the inner one refuses."""
+        """Reject queries that the inner shedder rejects."""
         self.inner.check(query)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """Those of the inner one."""
+        """Return the classes of the inner shedder."""
         return self.inner.classes(query)
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """Those of the inner one."""
+        """Return the event classes of the inner shedder."""
         return self.inner.event_classes(query)
 
     def detector(self, of: str) -> Detector:
-        """One that always says the same."""
+        """Return a detector with a constant demand."""
         return SameDemand(self.demand)
 
     def slices_of(self, query: ast.Query) -> int:
-        """Those of the inner one."""
+        """Return the number of age slices of the inner shedder."""
         return self.inner.slices_of(query)
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Let the inner one learn."""
+        """Let the inner shedder learn."""
         self.inner.learn(views)
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """What the inner one decides on its demand."""
+        """Return the drop plan of the inner shedder for the constant demand."""
         before = self.demand if self._decided else 0.0
         self._decided = True
         return self.inner.decide(self.demand, before, views)
 
     def rest(self) -> None:
-        """The inner one rests, too."""
+        """Let the inner shedder rest."""
         self.inner.rest()
 
     def spec(self) -> dict[str, Any]:
-        """That of the inner one, with the demand."""
+        """Return the specification of the inner shedder, with the demand."""
         return {**self.inner.spec(), "demand": self.demand}
 
     def metrics(self) -> dict[str, Any]:
-        """What people may want to know of the inner one."""
+        """Return the metrics of the inner shedder."""
         return self.inner.metrics()
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it."""
+        """Return the state of the shedder as JSON values."""
         return {"inner": self.inner.state(), "decided": self._decided}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
+        """Restore the state that `state` returned."""
         self.inner.restore(state["inner"])
         self._decided = state["decided"]
 
 
 class SameDemand(Detector):
-    """A detector that always demands the same, however high the load.
+    """Detector with a constant demand, independent of the load.
 
     Parameters
     ----------
     demand
-        The share of the work to be saved.
+        Share of the work to save.
     """
 
     name = "constant"
@@ -98,9 +98,9 @@ class SameDemand(Detector):
         self.demand = demand
 
     def read(self, load: Load) -> DetectorReading:
-        """Judge nothing."""
-        return DetectorReading(0.0, amount=self.demand, why=f"{self.demand:.1%} of the work are to be saved")
+        """Return the constant demand."""
+        return DetectorReading(0.0, amount=self.demand, why=f"constant demand: save {self.demand:.1%} of the work")
 
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them."""
+        """Return the name and options as JSON values."""
         return {"name": self.name, "demand": self.demand}

@@ -1,4 +1,4 @@
-"""An evaluation as one JSON-able object, from which tables and pages are made; its keys are in docs/evaluation.md."""
+"""Document of an evaluation: one JSON object, the source of tables and pages; docs/evaluation.md lists its keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastcep.query.patterns import is_monotonic
 
 __all__ = ["FORMAT", "document_of"]
 
-#: Of the object; it changes when a reader would misunderstand it.
+#: Format version of the document; it increases with incompatible changes.
 FORMAT = 1
 
 
@@ -29,34 +29,34 @@ def document_of(
     maximum_rate: float | None,
     machine: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Put all together.
+    """Assemble the document.
 
     Parameters
     ----------
     trial
-        What was judged.
+        Trial that was evaluated.
     cells, outcomes
-        The runs, in order, and what came out of each.
+        Runs in order, and the outcome of each.
     source
         Name of the stream.
     fitted_on
-        How many events models have been fitted on.
+        Number of events that models were fitted on.
     maximum_rate
-        What rates are relative to.
+        Maximum throughput in events per second, to which rates are relative; None without rates.
     machine
-        What it ran on, if that matters.
+        Description of the machine; None on the virtual clock.
     """
     repeats = trial.setting.repeats
     rows, series, shed_by = [], [], []
     for first in range(0, len(cells), repeats):
-        cell, own = cells[first], outcomes[first : first + repeats]
+        cell, cell_outcomes = cells[first], outcomes[first : first + repeats]
         strategy, target = trial.strategies[cell.strategy].name, trial.targets[cell.target]
-        rows.append(row_of(trial, strategy, target, cell.seed, own))
+        rows.append(row_of(trial, strategy, target, cell.seed, cell_outcomes))
         if cell.seed == trial.setting.seeds[0]:
-            place = {"shedder": strategy, "target": target.label, "seed": cell.seed}
-            x, latency = own[0].line
-            series.append({**place, "x": x, "latency": latency, "bound": target.bound})
-            shed_by.append({**place, "queries": own[0].shed_by})
+            key = {"shedder": strategy, "target": target.label, "seed": cell.seed}
+            x, latency = cell_outcomes[0].line
+            series.append({**key, "x": x, "latency": latency, "bound": target.bound})
+            shed_by.append({**key, "queries": cell_outcomes[0].shed_by})
     return {
         "format": FORMAT,
         "fastcep": version("fastcep"),
@@ -101,7 +101,8 @@ def _setting(trial: Comparison, maximum_rate: float | None) -> dict[str, Any]:
         "repeats": setting.repeats,
         "targets": [target.label for target in trial.targets],
         "strategies": [
-            {"name": one.name, "label": one.label, "reference": one.reference} for one in trial.strategies
+            {"name": strategy.name, "label": strategy.label, "reference": strategy.reference}
+            for strategy in trial.strategies
         ],
     }  # fmt: skip
 

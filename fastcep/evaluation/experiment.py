@@ -1,4 +1,4 @@
-"""``fc.evaluate``: the truth, then every strategy for every target with every seed."""
+"""``fc.evaluate``: one run without shedding, then one run per strategy, target and seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastcep.evaluation.setting import Setting
 from fastcep.evaluation.shared_trial import shared
 from fastcep.evaluation.strategies import Strategy, strategies_of
 from fastcep.evaluation.stream import Stream
-from fastcep.evaluation.targets import wanted
+from fastcep.evaluation.targets import parse_targets
 from fastcep.option_types import Clock, Index, Statistic
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Detector, Shedder
@@ -56,69 +56,69 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     source: str | None = None,
 ) -> Report:
-    """Judge strategies of load shedding by what they find of what there is to be found.
+    """Compare load shedding strategies with a run without shedding.
 
-    The events are run through an engine without shedding; what it finds is the *truth*, how long it takes is what
-    shares are of. Then they are run once for each strategy, target and seed. All engines have ``store="rows"``, also
-    where another one would be faster: with another store operations would cost something else.
+    A first run without shedding finds the true matches (the *truth*); targets given as shares are relative to its
+    latency or throughput. Then there is one run for each strategy, target and seed. All engines use ``store="rows"``,
+    even where another store would be faster, because costs differ between stores.
 
-    The events are held in memory as one Arrow table, and so are 8 bytes per true match, and per event 16 bytes of
-    latencies; nothing else grows with the stream.
+    Memory holds the events as one Arrow table, 8 bytes per true match, and 16 bytes of latencies per event; nothing
+    else grows with the stream.
 
     Parameters
     ----------
     queries
         As for `Engine`.
     events
-        What `Engine.process` takes, in order.
+        Input of `Engine.process`, in order.
     shedders
-        What is judged: spellings (``"ri"``), functions that make a shedder for a seed, shedders (for one seed, their
-        own), objects with ``fit(queries, history)`` that gives such a function, and references, see
+        Strategies to evaluate: names (``"ri"``), functions that return a shedder for a seed, shedders (with the single
+        seed they already have), objects whose ``fit(queries, history)`` returns such a function, and references, see
         `fastcep.evaluation.protocols`.
     bounds
-        On the processing latency: ``"50%"`` of what it is without shedding, ``"500us"``, or nanoseconds. Exactly one
-        of ``bounds``, ``rates`` and ``demands`` is given.
+        Bounds on the processing latency: ``"50%"`` of the latency without shedding, ``"500us"``, or nanoseconds. Give
+        exactly one of ``bounds``, ``rates`` and ``demands``.
     rates
-        At which events arrive: ``"120%"`` of what is possible without shedding, or a number of events per second;
-        ``latency_bound`` is to hold then, for the event latency, queueing included.
+        Arrival rates: ``"120%"`` of the maximum throughput without shedding, or a number of events per second. They
+        need ``latency_bound``.
     demands
-        Shares of the work to be saved, ``"30%"``, at every decision and without any bound.
+        Shares of the work to save, such as ``"30%"``, at every decision and without a latency bound.
     statistic
-        Of the processing latency that bounds are on: ``mean``, ``p95`` or ``p99``.
+        Statistic of the processing latency that ``bounds`` limit: ``mean``, ``p95`` or ``p99``.
     latency_bound
-        With rates.
+        With ``rates``: bound on the event latency, queueing included.
     seeds
-        How many (0, 1, …), or which.
+        Number of seeds (0, 1, …), or a list of seeds.
     clock, cost_table, index
-        Of the engines.
+        Options of the engines.
     detector
-        A spelling, or a detector, or several; None: the shedder's usual one.
+        Name of a detector, a detector, or several; None: the default detector of the shedder.
     history
-        What models are fitted on. None: on the first half of the events, and then all strategies are judged on the
-        second one; on all events if nothing is to be fitted.
+        Events to fit models on. None: models are fitted on the first half of the events, and all strategies are
+        evaluated on the second half; if nothing needs fitting, on all events.
     model
-        A folder with a fitted model, for those shedders that take one.
+        Folder with a fitted model, for the shedders that need one.
     skip
-        Share of the events, at the beginning, whose latencies are not judged.
+        Share of the events at the start whose latencies are excluded as warm-up.
     repeats
-        On the wall clock, how often each run is made (3): a row has medians, and the spread beside them.
+        On the wall clock, number of repetitions of each run (3); rows have medians and the spread.
     runner
-        What carries out the runs, such as a ``ProcessPoolExecutor`` or a `fastcep.spark.SparkRunner`; None: one after
-        the other, here. On the wall clock runs beside each other disturb each other.
+        Runner of the runs, such as a ``ProcessPoolExecutor`` or a `fastcep.spark.SparkRunner`. None: one after the
+        other in this process. On the wall clock, parallel runs disturb each other.
     progress
-        Called with how many runs are done, and how many there are.
+        Function that receives the number of finished runs and their total.
     source
         Name of the stream, for the report.
 
     Returns
     -------
     Report
-        The rows and all beside; on the virtual clock the same for the same input, on every machine.
+        Rows and details. On the virtual clock, the report is the same for the same input on every machine.
 
     Raises
     ------
     ValidationError
-        If an option is wrong, if there are no events, or nothing is to be found in them.
+        If an option is wrong, or if there are no events or no matches.
     FastcepError
         If queries or events are wrong, or a strategy cannot be used.
     """
@@ -127,14 +127,14 @@ def evaluate(
         bounds=bounds, rates=rates, demands=demands, statistic=statistic, latency_bound=latency_bound, seeds=seeds,
         clock=clock, cost_table=cost_table, index=index, detector=detector, skip=skip, repeats=repeats,
     )  # fmt: skip
-    goals = wanted(setting.mode, {"bounds": bounds, "rates": rates, "demands": demands}[setting.mode])
+    specs = parse_targets(setting.mode, {"bounds": bounds, "rates": rates, "demands": demands}[setting.mode])
     strategies = strategies_of(shedders, setting.seeds, None if model is None else fspath(model))
     _check_clock(strategies, setting.clock)
     stream, fitted_on, strategies = _fitted(built, events, strategies, history, setting)
-    strategies = tuple(strategy.knowing(built, stream, setting) for strategy in strategies)
+    strategies = tuple(strategy.prepared(built, stream, setting) for strategy in strategies)
     _check_queries(built, strategies, setting.seeds)
     truth = truth_of(built, stream, setting)
-    targets, fastest = targets_of(goals, truth, built, stream, setting)
+    targets, fastest = targets_of(specs, truth, built, stream, setting)
     trial = Comparison(built, stream, setting, truth, targets, stream.bindable(built), strategies)
     cells = cells_of(trial)
     outcomes = _outcomes(trial, cells, runner, progress)
@@ -150,12 +150,12 @@ def evaluate(
 def _fitted(
     queries: tuple[ast.Query, ...], events: Any, strategies: tuple[Strategy, ...], history: Any, setting: Setting
 ) -> tuple[Stream, int, tuple[Strategy, ...]]:
-    """Fit what has to be, and give the events to judge it on, with how many others it was fitted on."""
-    schema, fits = queries[0].schema, any(strategy.fits is not None for strategy in strategies)
+    """Fit the strategies that need it; return the events to evaluate, the size of the history, and the strategies."""
+    schema, needs_fit = queries[0].schema, any(strategy.fit is not None for strategy in strategies)
     stream = Stream.of(events, schema)
-    if history is not None and not fits:
-        raise ValidationError("history=…: none of the shedders is fitted; leave it out")
-    if not fits:
+    if history is not None and not needs_fit:
+        raise ValidationError("history=…: none of the shedders is fitted; omit it")
+    if not needs_fit:
         return stream, 0, strategies
     if history is None:
         past, stream = stream.halves(schema)
@@ -167,38 +167,38 @@ def _fitted(
 def _outcomes(
     trial: Comparison, cells: Sequence[Cell], runner: Runner | None, progress: Callable[[int, int], None] | None
 ) -> list[Outcome]:
-    def told(results: Iterable[Outcome]) -> list[Outcome]:
-        found: list[Outcome] = []
+    def collect(results: Iterable[Outcome]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         for outcome in results:
-            found.append(outcome)
+            outcomes.append(outcome)
             if progress is not None:
-                progress(len(found), len(cells))
-        return found
+                progress(len(outcomes), len(cells))
+        return outcomes
 
     if progress is not None:
         progress(0, len(cells))
     if runner is None:
-        return told(judge(trial, cell) for cell in cells)
+        return collect(judge(trial, cell) for cell in cells)
     with shared(trial, runner) as remote:
-        return told(runner.map(remote, cells))
+        return collect(runner.map(remote, cells))
 
 
 def _check_clock(strategies: Sequence[Strategy], clock: str) -> None:
     for strategy in strategies:
-        if strategy.tells is not None and clock != "virtual":
+        if strategy.direct is not None and clock != "virtual":
             raise ValidationError(
-                f"clock={clock!r}: {strategy.name!r} counts operations, and has no time of its own; use "
-                "clock='virtual', or leave it out"
+                f"clock={clock!r}: {strategy.name!r} counts operations and measures no time; use clock='virtual', or "
+                "omit it"
             )
 
 
 def _check_queries(queries: Sequence[ast.Query], strategies: Sequence[Strategy], seeds: Sequence[int]) -> None:
-    """Let the shedders refuse a query before anything runs."""
+    """Let the shedders reject queries before any run."""
     for strategy in strategies:
-        check = getattr(strategy.tells, "check", None)
+        check = getattr(strategy.direct, "check", None)
         if check is not None:
             check(queries)
-        if strategy.makes is not None:
+        if strategy.factory is not None:
             shedder = strategy.shedder(seeds[0])
             for query in queries:
                 shedder.check(query)
@@ -211,5 +211,5 @@ def _machine(runner: Runner | None) -> dict[str, Any]:
 
     from fastcep.arrivals.calibration import machine
 
-    note = {} if runner is None else {"note": "runs beside each other, by a runner, disturb each other's times"}
+    note = {} if runner is None else {"note": "parallel runs of the runner disturb each other's times"}
     return {**machine(), "python": platform.python_version(), "numpy": np.__version__, **note}

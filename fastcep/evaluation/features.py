@@ -1,9 +1,9 @@
-"""What the rest of a query wants to know of a partial match, or of an event: expressions by which to tell them apart.
+"""Features that determine the value of a partial match or an event: expressions that divide them into classes.
 
-A partial match is worth what may still come of it. That depends on the values of what it binds only through the largest
-sub-expressions over its variables in the conditions that are not decided yet: of ``a.V + b.V = c.V`` that is ``a.V`` as
-long as b is not bound, and then ``a.V + b.V``. Attributes that are compared for equality with each other only, such as
-``a.ID = b.ID``, are keys, and tell nothing where all keys are equally frequent.
+The value of a partial match is its expected contribution. It depends on the bound events only through the largest
+sub-expressions over bound variables in the conditions that are still open: for ``a.V + b.V = c.V``, that is ``a.V``
+until b is bound, and then ``a.V + b.V``. Attributes that are only compared for equality with each other, such as
+``a.ID = b.ID``, are keys, which carry no information if all keys are equally frequent.
 """
 
 from __future__ import annotations
@@ -22,73 +22,73 @@ from fastcep.shedding.hybrid.features import of_events, of_matches
 
 __all__ = ["Values", "event_features", "features"]
 
-#: Classes of a variable: a byte holds their number, and one is for what is not in the table.
-_MOST = 255
-#: Into how many parts of a unit reals are cut, if there is room.
+#: Maximum number of classes of a variable: a byte holds a class, and one class is for values outside the table.
+_MAX_CLASSES = 255
+#: Numbers of parts per unit for real values, in order of preference.
 _PARTS = (8, 4, 2, 1)
 _DRAWS = 4096
-_FAR = 2.0**53  # values are no whole numbers of int64 beyond
+_MAX_VALUE = 2.0**53  # float64 does not represent all larger integers
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Values:
-    """What values an attribute has.
+    """Range of the values of an attribute.
 
     Attributes
     ----------
     low, high
-        The smallest and the largest.
-    whole
-        Whether they are whole numbers.
+        Smallest and largest value.
+    integral
+        Whether all values are integers.
     """
 
     low: float
     high: float
-    whole: bool = True
+    integral: bool = True
 
 
 def features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
-    """How to tell partial matches apart, by the variable bound last.
+    """Return the classes of partial matches, by the variable bound last.
 
     Parameters
     ----------
     query
-        A sequence of variables.
+        Query with a sequence of variables.
     values
-        By attribute.
+        Range of each attribute.
     """
-    found = {name: _classes(wanted, values) for name, wanted in of_matches(query).items()}
-    return {name: own for name, own in found.items() if own is not None}
+    classes = {name: _classes(expressions, values) for name, expressions in of_matches(query).items()}
+    return {name: own for name, own in classes.items() if own is not None}
 
 
 def event_features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
-    """How to tell events apart, by the variable that they may be bound to: by what conditions with others want."""
-    found = {name: _classes(wanted, values) for name, wanted in of_events(query).items()}
-    return {name: own for name, own in found.items() if own is not None}
+    """Return the classes of events, by variable, from the conditions that compare it with other variables."""
+    classes = {name: _classes(expressions, values) for name, expressions in of_events(query).items()}
+    return {name: own for name, own in classes.items() if own is not None}
 
 
 # ----------------------------------------------------------------------------------------------------------- classes
 
 
-def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classes | None:
-    """A class per combination of values; reals are cut into as fine parts as there is room for.
+def _classes(expressions: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classes | None:
+    """Return a class per combination of feature values, with real values in bins as fine as the maximum allows.
 
-    What has most values is left out where there is none.
+    If there are still too many classes, the feature with the most values is left out.
     """
-    chosen = [part for part in dict.fromkeys(wanted) if _ranged(part, values) and len(_found(part, values))]
+    chosen = [part for part in dict.fromkeys(expressions) if _has_range(part, values) and len(_sample(part, values))]
     plain = {part for part in chosen if isinstance(part, ast.Attribute)}
     attributes = {(part.leaf, part.name) for part in plain if isinstance(part, ast.Attribute)}
     chosen = [
         part for part in chosen
-        if part in plain or not {(a.leaf, a.name) for a in ast.walk(part) if isinstance(a, ast.Attribute)} <= attributes
+        if part in plain or not _attributes_of(part) <= attributes
     ]  # fmt: skip
     while chosen:
         for parts in _PARTS:
             ranges = [_range(part, values, parts) for part in chosen]
             sizes = [high - low + 1 for low, high, _ in ranges]
-            if math.prod(sizes) <= _MOST:
+            if math.prod(sizes) <= _MAX_CLASSES:
                 texts = tuple(text for _, _, text in ranges)
                 table = np.arange(math.prod(sizes), dtype=np.uint8).reshape(sizes)
                 return Classes(texts, tuple(low for low, _, _ in ranges), table, int(table.size))
@@ -96,7 +96,11 @@ def _classes(wanted: Sequence[ast.Expr], values: Mapping[str, Values]) -> Classe
     return None
 
 
-def _ranged(node: ast.Expr, values: Mapping[str, Values]) -> bool:
+def _attributes_of(node: ast.Expr) -> set[tuple[str, str]]:
+    return {(part.leaf, part.name) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def _has_range(node: ast.Expr, values: Mapping[str, Values]) -> bool:
     parts = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
     return bool(parts) and all(part.name in values for part in parts) and not any(
         isinstance(part, ast.Aggregate | ast.UserCall) for part in ast.walk(node)
@@ -104,26 +108,27 @@ def _ranged(node: ast.Expr, values: Mapping[str, Values]) -> bool:
 
 
 def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:
-    """The smallest and largest whole number that the feature has, and its text."""
-    own = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
-    whole = all(values[part.name].whole for part in own) and not any(map(_is_real, ast.walk(node)))
-    found = _found(node, values) * (1 if whole else parts)
+    """Return the smallest and largest integer value of a feature, and its text; real values are scaled by `parts`."""
+    attributes = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    integral = all(values[part.name].integral for part in attributes) and not any(map(_is_real, ast.walk(node)))
+    sample = _sample(node, values) * (1 if integral else parts)
     text = expression_text(node)
-    return int(np.floor(found.min())), int(np.floor(found.max())), text if whole else f"({text}) * {parts}"
+    return int(np.floor(sample.min())), int(np.floor(sample.max())), text if integral else f"({text}) * {parts}"
 
 
-def _found(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
-    """Values that the feature has, without what is none: as in a query, such as the root of a negative number."""
+def _sample(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
+    """Draw values of a feature; undefined values, such as the root of a negative number, are left out."""
     random = np.random.default_rng(0)
     drawn = {}
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute):
-            of = values[part.name]
-            ends, inside = random.choice([of.low, of.high], _DRAWS), random.uniform(of.low, of.high, _DRAWS)
+            ranged = values[part.name]
+            ends = random.choice([ranged.low, ranged.high], _DRAWS)
+            inside = random.uniform(ranged.low, ranged.high, _DRAWS)
             drawn[part.leaf, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
     with np.errstate(all="ignore"):
-        found = np.asarray(_value(node, drawn), np.float64)
-    return found[np.abs(found) < _FAR]
+        sample = np.asarray(_value(node, drawn), np.float64)
+    return sample[np.abs(sample) < _MAX_VALUE]
 
 
 def _is_real(node: ast.Expr) -> bool:

@@ -1,4 +1,4 @@
-"""The generator that a stream seems to come from, and an independent draw of it."""
+"""Recognise the generator of a stream, and generate an independent stream from it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fastcep.events import Schema
 __all__ = ["Generator", "generator_of"]
 
 _DS1, _DS2 = {"ID", "V"}, {"ID", "x", "y", "v"}
-_ENOUGH = 200  # events of C of which the smallest and the largest of ten values are seen
+_MIN_SAMPLE = 200  # events of C that are sure to contain the smallest and the largest of ten values
 
-_FIXED = {"ID": Values(1, 10), "x": Values(0, 4, whole=False), "y": Values(0, 4, whole=False), "v": Values(2, 5)}
+_FIXED = {"ID": Values(1, 10), "x": Values(0, 4, integral=False), "y": Values(0, 4, integral=False), "v": Values(2, 5)}
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator with its options.
+    """Generator with its options.
 
     Attributes
     ----------
     name
         ``ds1`` or ``ds2``.
     c_values
-        The smallest and largest V of C, of ``ds1``.
+        Smallest and largest V of events C, for ``ds1``.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Generator:
 
     @property
     def values(self) -> Mapping[str, Values]:
-        """What values the attributes have, but the key."""
+        """Ranges of the attributes, without the key."""
         if self.name == "ds2":
             return {name: _FIXED[name] for name in _DS2 - {"ID"}}
         return {"V": Values(min(1, self.c_values[0]), max(10, self.c_values[1]))}
@@ -51,12 +51,12 @@ class Generator:
 
 
 def generator_of(events: pa.Table, schema: Schema) -> Generator:
-    """Tell which generator a stream is of, by its columns and the values in them.
+    """Recognise the generator of a stream by its columns and values.
 
     Raises
     ------
     ValidationError
-        If it is of none.
+        If the stream comes from no known generator.
     """
     names = {name for kind in schema.type_names for name in schema.attributes(kind)}
     columns = set(events.column_names)
@@ -66,38 +66,38 @@ def generator_of(events: pa.Table, schema: Schema) -> Generator:
                 return _checked(name, events, names)
     raise ValidationError(
         "shedders: 'informed' knows the generators ds1 (events A to D with type, ID, V, ts) and ds2 (with x, y and v), "
-        f"and the events have {', '.join(events.column_names)}; leave it out"
+        f"and the events have {', '.join(events.column_names)}; omit it"
     )
 
 
 def _checked(name: str, events: pa.Table, names: set[str]) -> Generator:
-    """The generator, if the values of the attributes are its own."""
-    found = Generator(name)
-    rest, expected = events, _FIXED
+    """Return the generator if the values of the attributes are within its ranges."""
+    generator = Generator(name)
+    fixed_events, ranges = events, _FIXED
     if name == "ds1":
         of_c = pc.field("type") == "C"
-        rest, expected = events.filter(~of_c), {"ID": Values(1, 10), "V": Values(1, 10)}
+        fixed_events, ranges = events.filter(~of_c), {"ID": Values(1, 10), "V": Values(1, 10)}
         if "V" in names:
-            found = Generator(name, _values_of_c(events.filter(of_c)))
-    for column in sorted(expected.keys() & names):
-        of = expected[column]
-        low, high = _ends(rest, column)
-        if low is not None and not of.low <= low <= high <= of.high:
+            generator = Generator(name, _values_of_c(events.filter(of_c)))
+    for column in sorted(ranges.keys() & names):
+        expected = ranges[column]
+        low, high = _range(fixed_events, column)
+        if low is not None and not expected.low <= low <= high <= expected.high:
             raise ValidationError(
-                f"shedders: 'informed' knows the generator {name}, where {column!r} goes from {of.low:g} to "
-                f"{of.high:g}, and the events have {low} to {high}; leave it out"
+                f"shedders: 'informed' knows the generator {name}, where {column!r} ranges from {expected.low:g} to "
+                f"{expected.high:g}, and the events have {low} to {high}; omit it"
             )
-    return found
+    return generator
 
 
 def _values_of_c(events: pa.Table) -> tuple[int, int]:
-    """The range that V is drawn from: the usual one, unless there are other values, or enough and never all of it."""
-    low, high = _ends(events, "V")
-    usual = low is None or C_VALUES[0] <= low <= high <= C_VALUES[1]
-    return C_VALUES if usual and len(events) < _ENOUGH else (low, high)
+    """Return the range of V: the default one if the events are few and fit it, otherwise the observed one."""
+    low, high = _range(events, "V")
+    fits_default = low is None or C_VALUES[0] <= low <= high <= C_VALUES[1]
+    return C_VALUES if fits_default and len(events) < _MIN_SAMPLE else (low, high)
 
 
-def _ends(events: pa.Table, column: str) -> tuple[Any, Any]:
-    """The smallest and the largest value; None of none."""
+def _range(events: pa.Table, column: str) -> tuple[Any, Any]:
+    """Return the smallest and the largest value; None without values."""
     values = events[column].drop_null().to_numpy()
     return (values.min().item(), values.max().item()) if len(values) else (None, None)

@@ -1,10 +1,9 @@
-"""Matches as numbers, so that those of two runs can be compared by sorting.
+"""Hash matches to 64-bit identities, so that the matches of two runs can be compared by sorting.
 
-A match is identified by its query, its window and the events that it binds: to which variable, unless an ``ANY`` may
-bind the same ones in several ways, of which one is told. Of these, in their order, 64 bits are mixed (the finaliser of
-splitmix64). Two different matches get one number with a probability of 2^-64, so that a run of m
-matches against a truth of n has a wrong one taken for right with at most ``n * m / 2^64``: 5 in a million for ten
-million of each.
+A match is identified by its query, its window and the events that it binds, with their variables; the variables of an
+``ANY`` that may bind the same events in several ways do not count. These values are hashed in order with the finaliser
+of splitmix64. Two different matches collide with a probability of 2^-64, so the probability that a run with m matches
+has a false match counted as true, among n true ones, is at most ``n * m / 2^64``: 5 in a million for ten million each.
 """
 
 from __future__ import annotations
@@ -22,97 +21,99 @@ from fastcep.plan import make_plan
 from fastcep.query import ast
 from fastcep.query.patterns import leaves_of
 
-__all__ = ["Words", "found_in", "identities", "identities_of"]
+__all__ = ["Identities", "count_found", "identities", "identities_of"]
 
-Words = npt.NDArray[np.uint64]
+Identities = npt.NDArray[np.uint64]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
-#: What stands for null; sequence numbers and windows are not negative as int64.
+#: Value of null; sequence numbers and window ids are not negative as int64.
 _NULL = np.uint64(1 << 63)
 
 
-def identities(matches: Matches, queries: Sequence[ast.Query]) -> Words:
-    """Number the matches of all queries: uint64[n], not sorted; those of the first query first."""
+def identities(matches: Matches, queries: Sequence[ast.Query]) -> Identities:
+    """Return the identities of the matches of all queries: uint64[n], by query, not sorted."""
     parts = [
         identities_of(matches.query(query.name).to_arrow(), query, number) for number, query in enumerate(queries)
     ]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
-def identities_of(table: pa.Table, query: ast.Query, number: int = 0) -> Words:
-    """Number the matches of one query.
+def identities_of(table: pa.Table, query: ast.Query, number: int = 0) -> Identities:
+    """Return the identities of the matches of one query.
 
     Parameters
     ----------
     table
-        What `Matches.to_arrow` gives; what RETURN adds does not count.
+        Result of `Matches.to_arrow`; columns that RETURN adds are ignored.
     query, number
-        The query, and which one it is.
+        Query, and its index.
 
     Returns
     -------
     uint64[n]
-        By row.
+        Identity of each row.
     """
-    leaves, alike = leaves_of(query.pattern), {member for members in _alike(query) for member in members}
-    names = ["window_id", *(leaf.name for m, leaf in enumerate(leaves) if not leaf.negated and m not in alike)]
+    leaves = leaves_of(query.pattern)
+    groups = _interchangeable(query)
+    grouped = {variable for variables in groups for variable in variables}
+    names = ["window_id", *(leaf.name for m, leaf in enumerate(leaves) if not leaf.negated and m not in grouped)]
     if isinstance(query.pattern, ast.Periodic):
-        names.append("detected_at")  # the tick, which no event tells
-    mixed = np.full(len(table), _mix(np.array([number], np.uint64))[0])
+        names.append("detected_at")  # the tick, which no bound event determines
+    hashes = np.full(len(table), _mix(np.array([number], np.uint64))[0])
     for name in names:
-        mixed = _mix(mixed ^ _cells(table[name].combine_chunks()))
-    for members in _alike(query):
-        cells = [_mix(_cells(table[leaves[member].name].combine_chunks())) for member in members]
-        mixed = _mix(mixed ^ np.add.reduce(cells))
-    return mixed
+        hashes = _mix(hashes ^ _values(table[name].combine_chunks()))
+    for variables in groups:
+        values = [_mix(_values(table[leaves[variable].name].combine_chunks())) for variable in variables]
+        hashes = _mix(hashes ^ np.add.reduce(values))
+    return hashes
 
 
 @lru_cache(maxsize=64)
-def _alike(query: ast.Query) -> tuple[tuple[int, ...], ...]:
-    """The variables of each ANY that may bind the same events in several ways."""
+def _interchangeable(query: ast.Query) -> tuple[tuple[int, ...], ...]:
+    """Return the variables of each ANY that may bind the same events in several ways."""
     return make_plan(query).sets
 
 
-def found_in(found: Words, truth: Words) -> int:
-    """How many of the numbers are among those of ``truth``, which is sorted."""
+def count_found(identities: Identities, truth: Identities) -> int:
+    """Count the identities that are in ``truth``, which is sorted."""
     if not len(truth):
         return 0
-    places = np.searchsorted(truth, found)
-    places[places == len(truth)] = 0
-    return int(np.count_nonzero(truth[places] == found))
+    positions = np.searchsorted(truth, identities)
+    positions[positions == len(truth)] = 0
+    return int(np.count_nonzero(truth[positions] == identities))
 
 
-def _mix(words: Words) -> Words:
-    """Spread every bit over all others; one-to-one."""
-    words = words + _STEP
-    words = (words ^ (words >> np.uint64(30))) * _MIXERS[0]
-    words = (words ^ (words >> np.uint64(27))) * _MIXERS[1]
-    return np.asarray(words ^ (words >> np.uint64(31)))
+def _mix(values: Identities) -> Identities:
+    """Mix the bits of each value; one-to-one."""
+    values = values + _STEP
+    values = (values ^ (values >> np.uint64(30))) * _MIXERS[0]
+    values = (values ^ (values >> np.uint64(27))) * _MIXERS[1]
+    return np.asarray(values ^ (values >> np.uint64(31)))
 
 
-def _cells(column: Any) -> Words:
-    """A word per row of a column of numbers, or of lists of numbers."""
+def _values(column: Any) -> Identities:
+    """Return a 64-bit value per row of a column of numbers, or of lists of numbers."""
     if pa.types.is_large_list(column.type) or pa.types.is_list(column.type):
         return _lists(column)
     return _numbers(column)
 
 
-def _numbers(column: Any) -> Words:
+def _numbers(column: Any) -> Identities:
     values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
     if column.null_count:
         values = np.where(column.is_null().to_numpy(zero_copy_only=False), _NULL, values)
     return np.asarray(values)
 
 
-def _lists(column: Any) -> Words:
-    """A sum over the elements, each mixed with its place in the list, and over the length."""
+def _lists(column: Any) -> Identities:
+    """Return a hash of each list: the sum of its elements, each mixed with its position, mixed with its length."""
     ends = column.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(ends)
     elements = _numbers(column.values.slice(int(ends[0]), int(ends[-1] - ends[0])))
     ends = ends - ends[0]
-    places = (np.arange(len(elements), dtype=np.int64) - np.repeat(ends[:-1], lengths)).view(np.uint64)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(elements ^ _mix(places)), dtype=np.uint64)])
-    words = _mix((sums[ends[1:]] - sums[ends[:-1]]) ^ _mix(lengths.view(np.uint64)))
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), _NULL, words) if column.null_count else words
+    positions = (np.arange(len(elements), dtype=np.int64) - np.repeat(ends[:-1], lengths)).view(np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(elements ^ _mix(positions)), dtype=np.uint64)])
+    hashes = _mix((sums[ends[1:]] - sums[ends[:-1]]) ^ _mix(lengths.view(np.uint64)))
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), _NULL, hashes) if column.null_count else hashes

@@ -1,10 +1,10 @@
-"""The reference *informed*: sheds by the true expectations of the generator that the events come from.
+"""The reference *informed*: a shedder that knows the true expectations of the generator of the events.
 
-It is told which generator that is, draws a long stream of its own from it, and observes the query on that. So for
-each class of events and of partial matches, told apart by all that the rest of the query wants to know of them, it
-knows how one comes of the other (up to the error of a sample of some hundred thousand partial matches). By that it
-sheds as `Hybrid` does; but it neither fits classes nor learns, as there is nothing to learn. It knows nothing of the
-events that are to come: no shedder that is fitted on history can expect to know more.
+It recognises the generator, generates a long stream from it, and observes the query on that stream. Classes of events
+and partial matches distinguish all features that the open conditions use; for each class it estimates the contribution
+and consumption, up to the sampling error of some hundred thousand partial matches. It sheds as `Hybrid` does, but
+neither fits classes nor learns. It knows nothing about the coming events: no shedder that is fitted on history can
+expect to know more.
 """
 
 from __future__ import annotations
@@ -30,75 +30,80 @@ from fastcep.shedding.model import Model
 if TYPE_CHECKING:
     from fastcep.evaluation.setting import Setting
 
-__all__ = ["Informed", "InformedShedder", "expected"]
+__all__ = ["Informed", "InformedShedder", "expected_model"]
 
-#: The stream that is drawn has a seed that no other one is likely to have, and about so many partial matches.
+#: Seed of the generated stream, which no other stream is likely to have, and its target number of partial matches.
 _SEED = 1_000_003
 _RECORDS = 500_000
-_MOST = 4_000_000  # events, however few partial matches come of them
-_PILOT = 5_000  # events by which it is found how many there are
+_MAX_EVENTS = 4_000_000  # events of the generated stream, if partial matches are rare
+_PILOT = 5_000  # events of a pilot stream that estimates the number of partial matches per event
 
-#: Into how many slices the window is cut.
+#: Number of age slices of the window.
 _SLICES = 4
 
 
-def expected(query: ast.Query, generator: Generator, setting: Setting) -> HybridModel:
-    """Draw from the generator, observe the query, and count what comes of what.
+def expected_model(query: ast.Query, generator: Generator, setting: Setting) -> HybridModel:
+    """Return the model of a query, observed on a generated stream.
 
     Raises
     ------
     ValidationError
-        The query has explicit windows.
+        If the query has explicit windows.
     """
     if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
         raise ValidationError(
-            f"shedders: 'informed' is for queries WITHIN a time or number of events; {query.name!r} is none"
+            f"shedders: 'informed' needs queries WITHIN a time or number of events, which {query.name!r} is not"
         )
-    own, of_events = features(query, generator.values), event_features(query, generator.values)
-    made = records_per_event(query, generator.draw(_PILOT, _SEED), setting.index)
-    table = generator.draw(int(min(max(_PILOT, _RECORDS / max(made, 1 / _MOST)), _MOST)), _SEED)
-    names, of_event = ({name: of.features for name, of in told.items()} for told in (own, of_events))
-    account = observed_piece(query, table, names, of_event, _SLICES, setting.costs, setting.index)
-    flow, variables = count_flow(account, own, of_events), account.variables
-    none = pa.table({})  # what people want to know
-    return HybridModel(query, own, of_events, flow, none, variables, setting.costs, {"generator": generator.name})
+    match_classes, event_classes = features(query, generator.values), event_features(query, generator.values)
+    per_event = records_per_event(query, generator.draw(_PILOT, _SEED), setting.index)
+    events = int(min(max(_PILOT, _RECORDS / max(per_event, 1 / _MAX_EVENTS)), _MAX_EVENTS))
+    match_names, event_names = (
+        {name: own.features for name, own in classes.items()} for classes in (match_classes, event_classes)
+    )
+    table = generator.draw(events, _SEED)
+    account = observed_piece(query, table, match_names, event_names, _SLICES, setting.costs, setting.index)
+    return HybridModel(
+        query, match_classes, event_classes, count_flow(account, match_classes, event_classes),
+        pa.table({}),  # no values for people to read
+        account.variables, setting.costs, {"generator": generator.name},
+    )  # fmt: skip
 
 
 class Informed(ReferenceFit):
-    """The strategy ``informed``: knows a generator."""
+    """The strategy ``informed``, which knows the generator."""
 
     name = "informed"
     label = "informed (knows the generator)"
     reference = True
 
-    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> partial[InformedShedder]:
-        """Find out what can be known of queries over a stream."""
+    def prepare(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> partial[InformedShedder]:
+        """Recognise the generator of the stream, and return a factory of shedders with its models."""
         generator = generator_of(stream.table, queries[0].schema)
         _check_gaps(stream, Stream.of(generator.draw(_PILOT, _SEED), queries[0].schema), generator.name)
-        return partial(InformedShedder, tuple(expected(query, generator, setting).stored() for query in queries))
+        return partial(InformedShedder, tuple(expected_model(query, generator, setting).stored() for query in queries))
 
 
 def _check_gaps(stream: Stream, drawn: Stream, name: str) -> None:
-    """Refuse events that come faster or slower than the generator's: what is to be expected depends on it."""
+    """Reject events with another rate than the generator, because expectations depend on the rate."""
     if len(stream) < 2:
         return
-    gap, own = stream.span / (len(stream) - 1), drawn.span / (len(drawn) - 1)
-    if abs(gap / own - 1) > 0.05 + 5 / len(stream) ** 0.5:
+    gap, expected_gap = stream.span / (len(stream) - 1), drawn.span / (len(drawn) - 1)
+    if abs(gap / expected_gap - 1) > 0.05 + 5 / len(stream) ** 0.5:
         raise ValidationError(
-            f"shedders: 'informed' knows the generator {name}, where two events are {own:,.0f} ns apart in the mean, "
-            f"and these are {gap:,.0f} ns; leave it out"
+            f"shedders: 'informed' knows the generator {name}, with a mean gap of {expected_gap:,.0f} ns between "
+            f"events, and these have {gap:,.0f} ns; omit it"
         )
 
 
 class InformedShedder(Hybrid):
-    """Sheds by models that stay true.
+    """Shedder whose models are exact, so that it does not adapt them.
 
     Parameters
     ----------
     models
-        Of each query.
+        Model of each query.
     seed
-        Of what is drawn.
+        Seed of random draws.
     """
 
     name = "informed"

@@ -1,4 +1,4 @@
-"""The runs of an evaluation: each strategy for each target, and the numbers that come of it."""
+"""The runs of an evaluation: each strategy for each target, and their outcomes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Cell", "Comparison", "cells_of", "judge", "targets_of", "truth_of"]
 
 @dataclass(frozen=True)
 class Comparison(Trial):
-    """A trial of several ``strategies``."""
+    """Trial with several ``strategies``."""
 
     strategies: tuple[Strategy, ...]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: which strategy, which target (numbers), which seed, the how-manieth."""
+    """One run: index of the strategy, index of the target, seed, number of the repetition."""
 
     strategy: int
     target: int
@@ -39,7 +39,7 @@ class Cell:
 
 
 def cells_of(trial: Comparison) -> list[Cell]:
-    """All runs, in the order of a report's rows: by target, strategy, seed, repeat."""
+    """Return all runs in the order of a report's rows: by target, strategy, seed, repetition."""
     setting = trial.setting
     return [
         Cell(strategy, target, seed, repeat)
@@ -52,8 +52,8 @@ def judge(trial: Comparison, cell: Cell) -> Outcome:
     """Run a strategy for a target; on the virtual clock the same cell gives the same outcome, wherever it runs."""
     strategy, target = trial.strategies[cell.strategy], trial.targets[cell.target]
     try:
-        if strategy.tells is not None:
-            return strategy.tells.outcome(trial, target, cell.seed)
+        if strategy.direct is not None:
+            return strategy.direct.outcome(trial, target, cell.seed)
         engine = trial.setting.shedding(trial.queries, strategy.shedder(cell.seed), target)
         run = measure(engine, trial.queries, trial.stream, rate=target.rate, skip=trial.setting.skip)
     except FastcepError as error:
@@ -63,19 +63,19 @@ def judge(trial: Comparison, cell: Cell) -> Outcome:
 
 
 def truth_of(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Truth:
-    """Find the truth; on the wall clock of several runs that of the median latency counts."""
-    found = [_truth(queries, stream, setting) for _ in range(setting.repeats)]
-    truth = sorted(found, key=lambda one: one.latency(setting.statistic))[len(found) // 2]
+    """Run without shedding, and return the truth; of several runs, the one with the median latency."""
+    truths = [_truth(queries, stream, setting) for _ in range(setting.repeats)]
+    truth = sorted(truths, key=lambda one: one.latency(setting.statistic))[len(truths) // 2]
     if not len(truth.identities):
         names = " and ".join(repr(query.name) for query in queries)
         raise ValidationError(
-            f"events: {len(stream):,} of them, and {names} found no match without shedding, so that there is nothing "
-            "to lose; give more events, or another query"
+            f"events: {names} found no match in {len(stream):,} events without shedding, so recall is undefined; "
+            "give more events, or another query"
         )
     if skipped(len(stream), setting.skip) >= len(stream):
         raise ValidationError(
-            f"skip={setting.skip:g}: found {len(stream):,} events, none of which is left to judge; give a smaller "
-            "share, or more events"
+            f"skip={setting.skip:g} leaves none of {len(stream):,} events to evaluate; give a smaller share, or more "
+            "events"
         )
     return truth
 
@@ -85,7 +85,8 @@ def _truth(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Tr
     judged, busy = run.processing[skipped(len(run.processing), setting.skip) :], total(run.processing)
     if not busy:
         raise ValidationError(
-            f"events: {len(stream):,} of them cost nothing by cost_table={setting.costs.name!r}; give another, or more"
+            f"events: {len(stream):,} events cost nothing according to cost_table={setting.costs.name!r}; give another "
+            "table, or more events"
         )
     return Truth(
         run.identities,
@@ -97,20 +98,20 @@ def _truth(queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Tr
 
 
 def targets_of(
-    wanted: Sequence[TargetSpec], truth: Truth, queries: Sequence[ast.Query], stream: Stream, setting: Setting
+    specs: Sequence[TargetSpec], truth: Truth, queries: Sequence[ast.Query], stream: Stream, setting: Setting
 ) -> tuple[tuple[Target, ...], float | None]:
-    """Give what is wanted in numbers, and the largest possible rate, if that is what is varied.
+    """Resolve target specifications to numbers; also return the maximum rate if rates vary, otherwise None.
 
     Raises
     ------
     ValidationError
-        If a bound cannot be held by any shedding, or events cannot arrive at a rate.
+        If no shedding can hold a bound, or events cannot arrive at a rate.
     """
     if setting.mode == "demands":
-        return tuple(Target(item.label, demand=item.of(1.0)) for item in wanted), None
+        return tuple(Target(spec.label, demand=spec.resolve(1.0)) for spec in specs), None
     if setting.mode == "bounds":
-        whole = truth.latency(setting.statistic)
-        targets = tuple(Target(item.label, bound=item.of(whole)) for item in wanted)
+        unshed = truth.latency(setting.statistic)
+        targets = tuple(Target(spec.label, bound=spec.resolve(unshed)) for spec in specs)
         for target in targets:
             _check_bound(target, setting)
         return targets, None
@@ -118,7 +119,7 @@ def targets_of(
     if setting.clock == "wall":
         fastest = maximum_rate(lambda: setting.plain(queries), list(stream.blocks()), "wall")
     bound = setting.latency_bound
-    targets = tuple(Target(item.label, bound=bound, rate=item.of(fastest)) for item in wanted)
+    targets = tuple(Target(spec.label, bound=bound, rate=spec.resolve(fastest)) for spec in specs)
     for target in targets:
         _check_rate(target, fastest)
     return targets, fastest
@@ -129,8 +130,8 @@ def _check_bound(target: Target, setting: Setting) -> None:
     assert target.bound is not None
     if not target.bound or target.bound < least:
         raise ValidationError(
-            f"bounds={target.label!r}: {target.bound:.6g} ns is below what an event costs an engine that drops it, "
-            f"{least:.4g} ns by the cost table {setting.costs.name!r}: no shedding can hold it; give a larger one"
+            f"bounds={target.label!r}: {target.bound:.6g} ns is below the cost of dropping an event, {least:.4g} ns in "
+            f"the cost table {setting.costs.name!r}, so no shedding can hold it; give a larger bound"
         )
 
 
@@ -140,6 +141,6 @@ def _check_rate(target: Target, fastest: float) -> None:
         Rate.constant(target.rate)
     except ValidationError as error:
         raise ValidationError(
-            f"rates={target.label!r}: {error}; without shedding the engine reaches {fastest:,.0f}, so give a "
-            "lower one, or a cost_table with larger numbers"
+            f"rates={target.label!r}: {error}; without shedding the engine reaches {fastest:,.0f} events/s, so give a "
+            "lower rate, or a cost_table with larger costs"
         ) from None

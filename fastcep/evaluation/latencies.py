@@ -1,4 +1,4 @@
-"""What is told of many latencies. Sums are of whole picoseconds, so that they do not depend on the machine."""
+"""Statistics of latencies. Sums are in integer picoseconds, so they do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["STATISTICS", "Floats", "Latencies", "over_time", "percentile", "skip
 
 Floats = npt.NDArray[np.float64]
 
-#: What a bound may be on: the mean, or a percentile.
+#: Statistics that a bound may limit: the mean, or a percentile as a share.
 STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
 
-#: How many points a line over time has.
+#: Number of points of a line over time.
 _POINTS = 240
 
 
 class Latencies:
-    """Keeps the latencies of all events of an engine, 16 bytes each.
+    """Latencies of all events of an engine, 16 bytes per event.
 
     Parameters
     ----------
     engine
-        One that measures them.
+        Engine that measures latencies.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -37,12 +37,12 @@ class Latencies:
 
     @property
     def processing(self) -> Floats:
-        """How long the engine was busy with each event, ns."""
+        """Processing latency of each event in ns."""
         return self._all(0)
 
     @property
     def event(self) -> Floats:
-        """From each event's arrival until it was done, ns."""
+        """Event latency of each event in ns: from its arrival until it was processed."""
         return self._all(1)
 
     def _all(self, kind: int) -> Floats:
@@ -50,22 +50,22 @@ class Latencies:
 
 
 def skipped(events: int, share: float) -> int:
-    """How many events at the beginning are not judged."""
+    """Return the number of events at the start to exclude as warm-up."""
     return ceil(share * events)
 
 
 def total(latencies: Floats) -> float:
-    """The sum."""
+    """Return the sum of latencies."""
     return exact_sum(np.rint(latencies * 1000).astype(np.int64)) / 1000
 
 
 def percentile(latencies: Floats, share: float) -> float:
-    """The least latency that no more than the rest of the events exceed."""
+    """Return the smallest latency that at most a share of 1 - `share` of the events exceed."""
     return float(np.quantile(latencies, share, method="inverted_cdf"))
 
 
 def statistic_of(latencies: Floats, statistic: str) -> float:
-    """The mean, or a percentile; 0.0 of no events."""
+    """Return the mean, or a percentile; 0.0 without events."""
     share = STATISTICS[statistic]
     if not len(latencies):
         return 0.0
@@ -73,11 +73,11 @@ def statistic_of(latencies: Floats, statistic: str) -> float:
 
 
 def over_time(latencies: Floats, statistic: str) -> tuple[list[int], list[float]]:
-    """Make a line over time of 240 points at most: of each piece the number of its last event, and a statistic.
+    """Return a line over time with at most 240 points: the number of the last event of each part, and a statistic.
 
     ``statistic`` may also be ``"max"``.
     """
     edges = np.unique(np.linspace(0, len(latencies), _POINTS + 1).astype(np.int64)).tolist()
-    pieces = [latencies[first:last] for first, last in pairwise(edges)]
-    values = [float(piece.max()) if statistic == "max" else statistic_of(piece, statistic) for piece in pieces]
+    parts = [latencies[first:last] for first, last in pairwise(edges)]
+    values = [float(part.max()) if statistic == "max" else statistic_of(part, statistic) for part in parts]
     return [last - 1 for last in edges[1:]], values

@@ -1,4 +1,4 @@
-"""Running the events through an engine, and what is kept of it."""
+"""Run the events through an engine, and record matches, latencies and metrics."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 from fastcep.arrivals.replay import replay
 from fastcep.engine import Engine, Matches
-from fastcep.evaluation.identity import Words, identities
+from fastcep.evaluation.identity import Identities, identities
 from fastcep.evaluation.latencies import Floats, Latencies
 from fastcep.evaluation.stream import Stream
 from fastcep.query import ast
 
 __all__ = ["Measured", "measure"]
 
-#: Kernels are waited for so long, on the wall clock.
+#: Maximum time to wait for kernels on the wall clock.
 _COMPILE = "5min"
 
 _LOG = logging.getLogger("fastcep.shedding")
@@ -27,21 +27,21 @@ _LOG = logging.getLogger("fastcep.shedding")
 
 @dataclass(frozen=True)
 class Measured:
-    """What came out of a run.
+    """Measurements of a run.
 
     Attributes
     ----------
     identities
-        Of the matches, sorted.
+        Identities of the matches, sorted.
     processing, event
-        Latencies of all events, ns.
+        Processing and event latencies of all events, in ns.
     metrics
-        Of the engine.
+        Metrics of the engine.
     share_over
-        With a rate: the share of the events behind those skipped that were later than the bound.
+        With a rate: share of the events after the warm-up whose latency was above the bound.
     """
 
-    identities: Words
+    identities: Identities
     processing: Floats
     event: Floats
     metrics: dict[str, Any]
@@ -51,12 +51,12 @@ class Measured:
 def measure(
     engine: Engine, queries: Sequence[ast.Query], stream: Stream, *, rate: float | None = None, skip: float = 0.0
 ) -> Measured:
-    """Run all events through an engine, one behind the other, or at a rate, and end the stream."""
-    latencies, found = Latencies(engine), list[Words]()
+    """Run all events through an engine, as fast as possible or at a rate, and flush it."""
+    latencies, parts = Latencies(engine), list[Identities]()
 
     def collect(matches: Matches) -> None:
         if len(matches):
-            found.append(identities(matches, queries))
+            parts.append(identities(matches, queries))
 
     share_over = None
     with _silent():
@@ -69,18 +69,18 @@ def measure(
             share_over = replay(engine, blocks, rate, skip=skip, collect=collect, must_shed=False).share_over_bound
         metrics = engine.metrics()
         collect(engine.flush())
-    numbers = np.sort(np.concatenate(found)) if found else np.empty(0, np.uint64)
-    return Measured(numbers, latencies.processing, latencies.event, metrics, share_over)
+    all_identities = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
+    return Measured(all_identities, latencies.processing, latencies.event, metrics, share_over)
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Leave out the line that every episode of shedding logs: it is what is looked for here."""
+    """Suppress the log line of every shedding episode: episodes are expected here."""
 
     def errors(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR
 
-    _LOG.addFilter(errors)  # the level would stay, where threads set it and set it back in turns
+    _LOG.addFilter(errors)  # not the level: threads that set and reset it concurrently could leave it changed
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The options of an evaluation, checked."""
+"""Check the options of an evaluation."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def setting_of(
     bounds: Any, rates: Any, demands: Any, statistic: Any, latency_bound: Any, seeds: Any, clock: Any, cost_table: Any,
     index: Any, detector: Any, skip: Any, repeats: Any,
 ) -> Setting:  # fmt: skip
-    """Check the options of `evaluate`, and put those together that are of all runs.
+    """Check the options of `evaluate`, and return those that all runs share.
 
     Raises
     ------
     ValidationError
-        If one is wrong, or some do not go together.
+        If an option is wrong, or options contradict each other.
     """
     mode = _mode(bounds, rates, demands)
     statistic = _choice("statistic", statistic, tuple(STATISTICS))
     clock = _choice("clock", clock, tuple(_REPEATS))
     index = _choice("index", index, _INDEXES)
     if mode == "rates" and latency_bound is None:
-        raise ValidationError("rates need latency_bound='…': the event latency, queueing included, that is to hold")
+        raise ValidationError("rates need latency_bound='…': the bound on the event latency, queueing included")
     if mode != "rates" and latency_bound is not None:
-        raise ValidationError(f"latency_bound={latency_bound!r} is for rates; with {mode} leave it out")
+        raise ValidationError(f"latency_bound={latency_bound!r} is for rates; with {mode} omit it")
     if mode == "demands" and detector is not None:
-        raise ValidationError(f"detector={detector!r} with demands: these are not detected; leave it out")
+        raise ValidationError(f"detector={detector!r} has no effect with demands; omit it")
     if isinstance(skip, bool) or not isinstance(skip, int | float) or not 0 <= skip < 1:
         raise ValidationError(f"skip={skip!r}: expected a share of the events, from 0 to below 1")
     return Setting(
@@ -50,53 +50,53 @@ def setting_of(
     )  # fmt: skip
 
 
-def _mode(*given: Any) -> str:
-    named = [mode for mode, value in zip(MODES, given, strict=True) if value is not None]
-    if len(named) != 1:
-        raise ValidationError(f"found {' and '.join(named) or 'none'} of {', '.join(MODES)}: give exactly one of them")
-    return named[0]
+def _mode(*values: Any) -> str:
+    modes = [mode for mode, value in zip(MODES, values, strict=True) if value is not None]
+    if len(modes) != 1:
+        raise ValidationError(f"found {' and '.join(modes) or 'none'} of {', '.join(MODES)}: give exactly one of them")
+    return modes[0]
 
 
 def _choice(option: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
-        *some, last = map(repr, choices)
-        raise ValidationError(f"{option}={value!r}: expected {', '.join(some)} or {last}")
+        *others, last = map(repr, choices)
+        raise ValidationError(f"{option}={value!r}: expected {', '.join(others)} or {last}")
     return value
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:
-    found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-    expected = "expected how many, at least 1, or a list of whole numbers from 0 to 2^64 - 1"
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+    values = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    expected = "expected a number of seeds, at least 1, or a list of integers from 0 to 2^64 - 1"
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
         raise ValidationError(f"seeds={seeds!r}: {expected}")
-    for seed in found:
+    for seed in values:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 64:
             raise ValidationError(f"seeds={seeds!r}: {expected}")
-    if len(set(found)) < len(found):
-        raise ValidationError(f"seeds={seeds!r}: one is there twice; name each once")
-    return tuple(found)
+    if len(set(values)) < len(values):
+        raise ValidationError(f"seeds={seeds!r}: found a duplicate; give each seed once")
+    return tuple(values)
 
 
 def _repeats(repeats: Any, clock: str) -> int:
     if repeats is None:
         return _REPEATS[clock]
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ValidationError(f"repeats={repeats!r}: expected a whole number, at least 1")
+        raise ValidationError(f"repeats={repeats!r}: expected a positive integer")
     if clock == "virtual" and repeats > 1:
-        raise ValidationError(f"repeats={repeats}: on the virtual clock a run is the same every time; give more seeds")
+        raise ValidationError(f"repeats={repeats}: on the virtual clock all repetitions are equal; give more seeds")
     return repeats
 
 
 def _detectors(detector: Any) -> tuple[Detector, ...]:
     if detector is None:
         return ()
-    given = detector if isinstance(detector, list | tuple) else (detector,)
+    items = detector if isinstance(detector, list | tuple) else (detector,)
     try:
-        found = tuple(detector_by_name(item) if isinstance(item, str) else item for item in given)
+        detectors = tuple(detector_by_name(item) if isinstance(item, str) else item for item in items)
     except ValidationError as error:
         raise ValidationError(f"detector: {error}") from None
-    if not found or any(isinstance(item, type) or not hasattr(item, "read") for item in found):
+    if not detectors or any(isinstance(item, type) or not hasattr(item, "read") for item in detectors):
         raise ValidationError(
-            f"detector={detector!r}: expected a spelling such as 'latency', a detector, or a list of some"
+            f"detector={detector!r}: expected a name such as 'latency', a detector, or a list of them"
         )
-    return found
+    return detectors

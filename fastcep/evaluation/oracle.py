@@ -1,14 +1,14 @@
-"""The reference *oracle*: what could be found for a target, if one had known all that was to come.
+"""The reference *oracle*: the best result for a target if all coming events were known.
 
-It makes no run with a shedder. From a record of all partial matches (`observe`) it knows which events and partial
-matches led to a match, and refuses the others first; then it drops what has the least true contribution per true
-consumption, both anew after each drop (``fastcep._core.fit.clairvoyant``). How many drops there must be is found by
-halving: for the least of them with which the target is reached, it says what each event would have cost, exactly.
-Where only some events must be faster, as with queues and percentiles, it also tries to drop more in those parts of the
-stream alone, and takes what loses less.
+It runs no shedder. From the lineage of all partial matches (`observe`) it knows which events and partial matches led
+to a match, and drops the others first. Then it repeatedly drops the item with the least true contribution per true
+consumption, and recomputes both (``fastcep._core.fit.clairvoyant``). A binary search finds the smallest number of drops
+that reaches the target, and the exact cost of each event follows. If only some events must become faster, as with
+queues and percentiles, it also tries to drop more in those parts of the stream only, and uses the result that loses
+less.
 
-So it tells what is possible and not how. Invariant: no strategy finds more matches at equal cost (by more than a
-hundredth of them: a search that takes one step after the other need not find the best set).
+The oracle shows what is possible, not how to reach it. Invariant: no strategy finds more matches at equal cost, up to
+1 % of the matches, because the greedy search need not find the optimum.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy.typing as npt
 from fastcep._core.fit.clairvoyant import Clairvoyant
 from fastcep.arrivals.rate import Rate
 from fastcep.errors import ValidationError
-from fastcep.evaluation.clairvoyant_input import foresight_of
+from fastcep.evaluation.clairvoyant_input import clairvoyant_of
 from fastcep.evaluation.latencies import Floats, over_time, skipped, statistic_of, total
 from fastcep.evaluation.outcome import Outcome
 from fastcep.evaluation.protocols import Reference
-from fastcep.evaluation.targets import LATE, Target
+from fastcep.evaluation.targets import MAX_SHARE_OVER, Target
 from fastcep.overload.clock import VirtualClock
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic, leaves_of
@@ -42,35 +42,35 @@ __all__ = ["Oracle"]
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
 
-#: The record and the heap take about so many bytes per partial match and match; that is what may be held.
+#: Memory of the lineage and the heap in bytes per match or partial match, and the maximum number of both.
 _BYTES = 200
-_MOST = 40_000_000
+_MAX_RECORDS = 40_000_000
 
-#: Into how many parts a stream is cut where only some of its events are late; and by which share the cost of all goes
-#: down with each step further in one of them, so often at most.
+#: Number of parts of the stream if only some of its events are late; factor by which each round reduces the total cost
+#: in the late parts; maximum number of rounds.
 _PARTS = 256
-_NEXT = 0.95
+_REDUCTION = 0.95
 _ROUNDS = 200
 
 
 @dataclass
 class Hindsight:
-    """What is known of a trial afterwards.
+    """Complete knowledge of a trial after the fact.
 
     Attributes
     ----------
     record
-        Of the query.
-    foresight
-        What a set of kept matches costs.
+        Lineage of the partial matches of the query.
+    clairvoyant
+        Cost model of a set of kept matches.
     matched
-        Per record whether it is a match.
+        Whether each record is a match.
     lost, totals, left
-        What `Clairvoyant.order` tells.
+        Results of `Clairvoyant.order`.
     """
 
     record: Lineage
-    foresight: Clairvoyant
+    clairvoyant: Clairvoyant
     matched: Bits
     lost: Ints
     totals: Ints
@@ -80,34 +80,34 @@ class Hindsight:
     def of(cls, trial: Trial) -> Hindsight:
         """Observe the queries of a trial."""
         setting = trial.setting
-        found = observe(trial.queries[0], trial.stream.table, cost_table=setting.costs, index=setting.index)
-        (record,) = found.records
-        foresight = foresight_of(record, len(trial.stream), setting.costs)
+        observation = observe(trial.queries[0], trial.stream.table, cost_table=setting.costs, index=setting.index)
+        (record,) = observation.records
+        clairvoyant = clairvoyant_of(record, len(trial.stream), setting.costs)
         matched = np.zeros(len(record.parents), np.uint8)
         matched[record.matches] = 1
-        return cls(record, foresight, matched, *foresight.order())
+        return cls(record, clairvoyant, matched, *clairvoyant.order())
 
     def kept(self, step: int | Ints) -> Bits:
-        """Per record whether it is a match that is kept before a step, or each before a step of its own."""
+        """Return for each record whether it is a match that is kept before a step; steps may differ by record."""
         return np.where((self.lost > step) | (self.lost == 0), self.matched, 0).astype(np.uint8)
 
     @cached_property
     def stored(self) -> npt.NDArray[np.bool_]:
-        """Per record whether it was a row."""
-        found = np.zeros(len(self.matched), bool)
-        found[self.record.placed] = True
-        return found
+        """Flag of each record: stored as a row."""
+        is_stored = np.zeros(len(self.matched), bool)
+        is_stored[self.record.placed] = True
+        return is_stored
 
     def recall_at(self, costs: float) -> float:
-        """The share of the matches that are left, if all may cost so many ns (births that are refused left out)."""
+        """Return the recall for a total cost in ns, without the cost of rejecting new partial matches."""
         step = int(np.searchsorted(-self.totals, -costs * 1000))
         return float(self.left[min(step, len(self.left) - 1)] / self.left[0])
 
 
 class Oracle(Reference):
-    """Drops what it knows to be worth least: the reference ``oracle``.
+    """The reference ``oracle``: drops the items with the least true value.
 
-    It keeps what it found of the last trial.
+    It caches its knowledge of the last trial.
     """
 
     name = "oracle"
@@ -115,58 +115,58 @@ class Oracle(Reference):
     reference = True
 
     def __init__(self) -> None:
-        self._known: tuple[Trial, Hindsight] | None = None
+        self._cached: tuple[Trial, Hindsight] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_known": None}
+        return {"_cached": None}
 
     def check(self, queries: Sequence[ast.Query]) -> None:
-        """Refuse several queries, and one that is not monotonic or has explicit windows: `ValidationError`."""
+        """Raise `ValidationError` for several queries, and for one that is not monotonic or has explicit windows."""
         if len(queries) > 1:
-            raise ValidationError("shedders: 'oracle' is for one query; evaluate the queries one by one")
+            raise ValidationError("shedders: 'oracle' supports only one query; evaluate the queries one by one")
         (query,) = queries
         if not is_monotonic(query) or isinstance(query.window, ast.ExplicitWindow):
             raise ValidationError(
-                "shedders: 'oracle' is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
-                f"WITHIN a time or number of events; {query.name!r} is none"
+                "shedders: 'oracle' needs a monotonic query (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
+                f"WITHIN a time or number of events, which {query.name!r} is not"
             )
 
     def hindsight(self, trial: Trial) -> Hindsight:
-        """What is known of a trial afterwards.
+        """Return complete knowledge of a trial.
 
         Raises
         ------
         ValidationError
-            If it is of several queries, or one that is not monotonic or has explicit windows, on the wall clock, or too
-            large.
+            If the trial has several queries, a query that is not monotonic or has explicit windows, or a wall clock, or
+            if it is too large.
         """
-        if self._known is None or self._known[0] is not trial:
+        if self._cached is None or self._cached[0] is not trial:
             self.check(trial.queries)
             _check(trial)
-            self._known = trial, Hindsight.of(trial)
-        return self._known[1]
+            self._cached = trial, Hindsight.of(trial)
+        return self._cached[1]
 
     def outcome(self, trial: Trial, target: Target, seed: int) -> Outcome:
-        """The best that it knows for a target; nothing is drawn."""
-        known = self.hindsight(trial)
-        low, high = 0, len(known.totals) - 1
+        """Return the best outcome for a target; the seed has no effect."""
+        hindsight = self.hindsight(trial)
+        low, high = 0, len(hindsight.totals) - 1
         while low < high:
-            middle = (low + high) // 2
-            if _reached(trial, target, _Run.of(trial, target, known, known.kept(middle))):
-                high = middle
+            step = (low + high) // 2
+            if _reached(trial, target, _Run.of(trial, target, hindsight, hindsight.kept(step))):
+                high = step
             else:
-                low = middle + 1
-        best = _Run.of(trial, target, known, known.kept(low))
+                low = step + 1
+        best = _Run.of(trial, target, hindsight, hindsight.kept(low))
         if target.rate is not None or (target.bound is not None and trial.setting.statistic != "mean"):
-            local = _by_parts(trial, target, known)
+            local = _by_parts(trial, target, hindsight)
             if local is not None and local.kept.sum() > best.kept.sum():
                 best = local
-        return _outcome(trial, target, known, best)
+        return _outcome(trial, target, hindsight, best)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Which matches are kept, and what the events would have taken, ns."""
+    """Set of kept matches, and the resulting latencies in ns."""
 
     kept: Bits
     processing: Floats
@@ -174,8 +174,8 @@ class _Run:
     share_over: float | None
 
     @classmethod
-    def of(cls, trial: Trial, target: Target, known: Hindsight, kept: Bits) -> _Run:
-        costs = known.foresight.costs(kept)
+    def of(cls, trial: Trial, target: Target, hindsight: Hindsight, kept: Bits) -> _Run:
+        costs = hindsight.clairvoyant.costs(kept)
         processing = latencies = costs / 1000
         if target.rate is not None:
             arrivals = Rate.constant(target.rate).arrivals(0, len(costs))
@@ -185,25 +185,25 @@ class _Run:
         return cls(kept, processing, latencies, share_over)
 
 
-def _by_parts(trial: Trial, target: Target, known: Hindsight) -> _Run | None:
-    """Go on to drop in those parts of the stream whose events are late, until few enough are; None: they stay."""
+def _by_parts(trial: Trial, target: Target, hindsight: Hindsight) -> _Run | None:
+    """Drop more in the parts of the stream with late events until the target is reached; None if it cannot be."""
     size = -(-len(trial.stream) // _PARTS)
-    steps, last = np.zeros(_PARTS, np.int64), len(known.totals) - 1
-    part = known.record.events // size  # of a match by its last event
+    steps, last = np.zeros(_PARTS, np.int64), len(hindsight.totals) - 1
+    part = hindsight.record.events // size  # part of the last event of a match
     for _ in range(_ROUNDS):
-        run = _Run.of(trial, target, known, known.kept(steps[part]))
+        run = _Run.of(trial, target, hindsight, hindsight.kept(steps[part]))
         if _reached(trial, target, run):
             return run
-        more = _late_parts(trial, target, run, size)
-        if not (steps[more] < last).any():
+        late = _late_parts(trial, target, run, size)
+        if not (steps[late] < last).any():
             return None
-        goal = np.searchsorted(-known.totals, -_NEXT * known.totals[steps[more]])
-        steps[more] = np.minimum(np.maximum(goal, steps[more] + 1), last)
+        next_steps = np.searchsorted(-hindsight.totals, -_REDUCTION * hindsight.totals[steps[late]])
+        steps[late] = np.minimum(np.maximum(next_steps, steps[late] + 1), last)
     return None
 
 
 def _late_parts(trial: Trial, target: Target, run: _Run, size: int) -> npt.NDArray[np.bool_]:
-    """The parts with late events, and those in which the queues began that made them late."""
+    """Return the parts with late events, and the parts in which their queues began to grow."""
     assert target.bound is not None
     first = skipped(len(run.latencies), trial.setting.skip)
     late = first + np.flatnonzero(run.latencies[first:] > target.bound)
@@ -219,43 +219,43 @@ def _reached(trial: Trial, target: Target, run: _Run) -> bool:
         return total(run.processing) <= (1 - target.demand) * len(trial.stream) / trial.truth.throughput * 1e9
     if target.rate is not None:
         assert run.share_over is not None
-        return run.share_over <= LATE  # as is asked of the others
+        return run.share_over <= MAX_SHARE_OVER  # the same condition as for other strategies
     judged = run.latencies[skipped(len(run.latencies), trial.setting.skip) :]
     assert target.bound is not None
     return statistic_of(judged, trial.setting.statistic) <= target.bound
 
 
-def _outcome(trial: Trial, target: Target, known: Hindsight, run: _Run) -> Outcome:
+def _outcome(trial: Trial, target: Target, hindsight: Hindsight, run: _Run) -> Outcome:
     setting, query = trial.setting, trial.queries[0]
     judged = run.latencies[skipped(len(run.latencies), setting.skip) :]
-    used, rows = _used(known, run.kept)
-    shed_by = _shed_by(trial, known, used, rows)
+    used, rows = _used(hindsight, run.kept)
+    shed_by = _shed_by(trial, hindsight, used, rows)
     bindable = sum(trial.bindable[query.name].values())
     return Outcome(
         found=int(run.kept.sum()), right=int(run.kept.sum()),
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
         processing=total(run.processing), overhead=0.0, share_over=run.share_over,
-        shed_events=bindable - len(used), shed_matches=int(known.stored.sum() - rows.sum()),
-        bindable=bindable, births=int(known.stored.sum()), demanded=False,
+        shed_events=bindable - len(used), shed_matches=int(hindsight.stored.sum() - rows.sum()),
+        bindable=bindable, births=int(hindsight.stored.sum()), demanded=False,
         line=over_time(run.latencies, setting.statistic if target.rate is None else "max"),
         shed_by={query.name: shed_by},
     )  # fmt: skip
 
 
-def _used(known: Hindsight, kept: Bits) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The positions of the events that are used, and per record whether it is kept as a row."""
-    record = known.record
+def _used(hindsight: Hindsight, kept: Bits) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return the positions of the used events, and for each record whether it is kept as a row."""
+    record = hindsight.record
     needed = kept.astype(bool)
     rows = np.zeros(len(needed), bool)
     ancestors = np.unique(record.parents[needed])
     while len(ancestors := ancestors[ancestors >= 0]):
         rows[ancestors] = needed[ancestors] = True
         ancestors = np.unique(record.parents[ancestors])
-    return np.unique(record.events[needed]), rows & known.stored
+    return np.unique(record.events[needed]), rows & hindsight.stored
 
 
-def _shed_by(trial: Trial, known: Hindsight, used: Ints, rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    query, record = trial.queries[0], known.record
+def _shed_by(trial: Trial, hindsight: Hindsight, used: Ints, rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    query, record = trial.queries[0], hindsight.record
     kinds = trial.stream.types(query.schema)[used]
     names = query.schema.type_names
     kept = dict(zip(names, np.bincount(kinds, minlength=len(names)).tolist(), strict=True))
@@ -265,10 +265,10 @@ def _shed_by(trial: Trial, known: Hindsight, used: Ints, rows: npt.NDArray[np.bo
     states = record.states
     for number, state in enumerate(record.plan.states):
         if state.indexes:
-            own = by_variable.setdefault(variables[state.member], {"born": [0], "refused": [0], "dropped": [0]})
-            here = known.stored & (states == number)
-            own["born"][0] += int(rows[here].sum())
-            own["refused"][0] += int(here.sum() - rows[here].sum())
+            counts = by_variable.setdefault(variables[state.member], {"born": [0], "refused": [0], "dropped": [0]})
+            in_state = hindsight.stored & (states == number)
+            counts["born"][0] += int(rows[in_state].sum())
+            counts["refused"][0] += int(in_state.sum() - rows[in_state].sum())
     return {"events": events, "partial_matches": by_variable}
 
 
@@ -276,8 +276,8 @@ def _check(trial: Trial) -> None:
     if trial.setting.clock != "virtual":
         raise ValidationError("shedders: 'oracle' counts operations; evaluate it with clock='virtual'")
     expected = len(trial.truth.identities) + trial.truth.created
-    if expected > _MOST:
+    if expected > _MAX_RECORDS:
         raise ValidationError(
-            f"shedders: 'oracle' takes about {_BYTES} bytes per match and partial match, and there are {expected:,} of "
-            f"them, more than {_MOST:,}; evaluate it with fewer events"
+            f"shedders: 'oracle' needs about {_BYTES} bytes per match and partial match; found {expected:,} of them, "
+            f"expected at most {_MAX_RECORDS:,}; evaluate it with fewer events"
         )

@@ -1,11 +1,11 @@
-"""What comes out of one run for one target: the numbers that a report is made of."""
+"""Outcome of one run for one target: the numbers in a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastcep.evaluation.identity import found_in
+from fastcep.evaluation.identity import count_found
 from fastcep.evaluation.latencies import over_time, skipped, statistic_of, total
 from fastcep.evaluation.measure import Measured
 from fastcep.evaluation.targets import Target
@@ -16,34 +16,35 @@ __all__ = ["Outcome", "outcome_of"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out. Times are ns; latencies are processing latencies, or with a rate event latencies.
+    """Outcome of a run. Times are in ns; latencies are processing latencies, or event latencies if a rate is set.
 
     Attributes
     ----------
     found, right
-        How many matches were found, and how many of them are true.
+        Number of matches found, and number of true ones among them.
     mean, p95, p99
-        Of the latencies behind the events to skip.
+        Statistics of the latencies after the warm-up.
     processing, overhead
-        How long the engine was busy with events, and with decisions.
+        Time that the engine spent on events, and on shedding decisions.
     share_over
-        Of the events behind those to skip, the share whose latency was above the bound; None without one.
+        Share of the events after the warm-up with a latency above the bound; None without a bound.
     shed_events, shed_matches
-        How many events, and partial matches born or to be born, were dropped; with these, how many times an event was
-        cut off before a partial match.
+        Number of dropped events, and of dropped or rejected partial matches. The latter includes each time that the
+        work limit of an event skipped a partial match.
     withheld
-        How many times an event was not tried for a variable, dropped or not.
+        Number of times that an event was not tried for a variable, dropped or not.
     bindable, births
-        Of how many events (that some variable could bind), and births of partial matches. 0 events: no share is told.
+        Number of events that some variable could bind, and of partial matches created or rejected; the totals for
+        ratios. 0 events: there is no ratio.
     estimated_recall
-        As the shedder expects.
+        Recall that the shedder estimates.
     demanded
-        Whether the detector ever demanded anything.
+        Whether the detector ever demanded shedding.
     line
         Latency over time: numbers of events, and latencies.
     shed_by
-        By query: ``events`` by type (``seen``, ``dropped``), ``partial_matches`` by variable (``born``, ``refused``,
-        ``dropped``, by class).
+        For each query: ``events`` by type (``seen``, ``dropped``), ``partial_matches`` by variable (``born``,
+        ``refused``, ``dropped``, each by class).
     """
 
     found: int
@@ -66,52 +67,54 @@ class Outcome:
 
     @property
     def fired(self) -> bool:
-        """Whether anything was shed."""
+        """True if anything was shed."""
         return self.shed_events + self.shed_matches + self.withheld > 0
 
     def latency(self, statistic: str) -> float:
-        """A statistic of the latencies."""
+        """Return a statistic of the latencies."""
         return {"mean": self.mean, "p95": self.p95, "p99": self.p99}[statistic]
 
 
 def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
-    """Sum up a run of an engine with a shedder."""
-    setting, told = trial.setting, run.metrics["shedding"]
+    """Return the outcome of a run of an engine with a shedder."""
+    setting, shedding = trial.setting, run.metrics["shedding"]
     latencies = run.processing if target.rate is None else run.event
     judged = latencies[skipped(len(latencies), setting.skip) :]
     share_over = run.share_over
     if share_over is None and target.bound is not None:
         share_over = float((judged > target.bound).mean()) if len(judged) else 0.0
-    in_windows = told["dropped_in_windows"]
-    by_query = {name: _shed_by(own, trial.bindable[name]) for name, own in told["queries"].items()}
+    in_windows = shedding["dropped_in_windows"]
+    by_query = {name: _shed_by(of_query, trial.bindable[name]) for name, of_query in shedding["queries"].items()}
     return Outcome(
         found=len(run.identities),
-        right=found_in(run.identities, trial.truth.identities),
+        right=count_found(run.identities, trial.truth.identities),
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
-        processing=total(run.processing), overhead=float(told["overhead"]),
+        processing=total(run.processing), overhead=float(shedding["overhead"]),
         share_over=share_over,
-        shed_events=told["dropped_events"] + in_windows,
-        shed_matches=told["dropped_partial_matches"] + told["passed_over"],
+        shed_events=shedding["dropped_events"] + in_windows,
+        shed_matches=shedding["dropped_partial_matches"] + shedding["passed_over"],
         bindable=0 if in_windows else sum(sum(counts.values()) for counts in trial.bindable.values()),
-        births=_births(by_query) + told["passed_over"],
-        withheld=sum(sum(counts) for own in told["queries"].values() for counts in own["withheld"].values()),
-        estimated_recall=told["estimated_recall"],
-        demanded=told["episodes"] > 0,
+        births=_births(by_query) + shedding["passed_over"],
+        withheld=sum(
+            sum(counts) for of_query in shedding["queries"].values() for counts in of_query["withheld"].values()
+        ),
+        estimated_recall=shedding["estimated_recall"],
+        demanded=shedding["episodes"] > 0,
         line=over_time(latencies, setting.statistic if target.rate is None else "max"),
         shed_by=by_query,
     )  # fmt: skip
 
 
-def _shed_by(told: dict[str, Any], bindable: dict[str, int]) -> dict[str, Any]:
-    dropped = told["dropped_events"]
+def _shed_by(shedding: dict[str, Any], bindable: dict[str, int]) -> dict[str, Any]:
+    dropped = shedding["dropped_events"]
     return {
         "events": {name: {"seen": count, "dropped": dropped[name]} for name, count in bindable.items()},
-        "partial_matches": told["partial_matches"],
+        "partial_matches": shedding["partial_matches"],
     }
 
 
 def _births(by_query: dict[str, Any]) -> int:
     return sum(
-        sum(own["born"]) + sum(own["refused"])
-        for query in by_query.values() for own in query["partial_matches"].values()
+        sum(counts["born"]) + sum(counts["refused"])
+        for query in by_query.values() for counts in query["partial_matches"].values()
     )  # fmt: skip

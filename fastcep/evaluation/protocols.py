@@ -1,4 +1,4 @@
-"""What may be evaluated beside the spellings of shedders."""
+"""Protocols of strategies that can be evaluated besides named shedders."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["Reference", "ReferenceFit", "ShedderFactory", "ShedderFit"]
 
 
 class ShedderFactory(Protocol):
-    """Makes a shedder for a seed; a class of shedders that needs no more than a seed is one.
+    """Function from a seed to a shedder; a shedder class whose only argument is a seed is one.
 
-    It may have a ``name``, a ``label`` for people, and ``reference=True``: then it knows what no strategy can, and does
-    not win. For a runner it must be of the top level of a module.
+    It may have a ``name``, a ``label`` for reports, and ``reference=True``: then it uses knowledge that a strategy
+    cannot have, and never wins. To be used with a runner, it must be defined at the top level of a module.
     """
 
     def __call__(self, seed: int, /) -> Shedder:
-        """Make a new one."""
+        """Return a new shedder."""
         ...
 
 
 class ShedderFit(Protocol):
-    """Learns from history; it may have ``label`` and ``reference`` as `ShedderFactory` has.
+    """Strategy that learns from history; it may have ``label`` and ``reference`` as `ShedderFactory`.
 
     Attributes
     ----------
     name
-        In the report.
+        Name in the report.
     """
 
     name: str
@@ -50,38 +50,41 @@ class ShedderFit(Protocol):
     def fit(
         self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: Index
     ) -> ShedderFactory:
-        """Learn from events, in order; what is returned sheds other ones of the same source, in such engines."""
+        """Learn from events in order; return a factory of shedders for other events of the same source.
+
+        `cost_table` and `index` are the options of the engines that will shed.
+        """
         ...
 
 
 class ReferenceFit(Protocol):
-    """Finds out, before anything runs, what no strategy can know.
+    """Reference that learns before the runs from knowledge that a strategy cannot have.
 
-    It may have ``label`` and ``reference`` as `ShedderFactory` has.
+    It may have ``label`` and ``reference`` as `ShedderFactory`.
 
     Attributes
     ----------
     name
-        In the report.
+        Name in the report.
     """
 
     name: str
 
     @abstractmethod
-    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> ShedderFactory:
-        """Look at the events and at how they are run; what is returned sheds them."""
+    def prepare(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> ShedderFactory:
+        """Inspect the events and the setting; return a factory of shedders for these events."""
         ...
 
 
 class Reference(Protocol):
-    """Tells by itself what comes out, as no engine with a shedder could.
+    """Reference that computes its outcome itself, without a run of an engine with a shedder.
 
     Attributes
     ----------
     name, label
-        In the report: a word, and what people understand.
+        Name in the report, and a longer description.
     reference
-        True.
+        Always True.
     """
 
     name: str
@@ -89,9 +92,9 @@ class Reference(Protocol):
     reference: bool = True
 
     def check(self, queries: Sequence[ast.Query]) -> None:
-        """Refuse queries that it cannot tell anything of, before anything runs: `ValidationError`. It takes all."""
+        """Raise `ValidationError` for unsupported queries, before any run. This default accepts all queries."""
 
     @abstractmethod
     def outcome(self, trial: Trial, target: Target, seed: int) -> Outcome:
-        """What comes out of the trial's events for a target. Counts operations: the clock is virtual."""
+        """Return the outcome of the trial for a target. It counts operations, so the clock is virtual."""
         ...

@@ -1,4 +1,4 @@
-"""References by their spelling: what is possible if more is known than a strategy can know."""
+"""References by name: upper limits for strategies, from knowledge that a strategy cannot have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastcep.evaluation.protocols import Reference, ReferenceFit, ShedderFactory
 
 __all__ = ["REFERENCES"]
 
-#: By name, what makes one: it remembers what it has found out, and goes with the evaluation that it was made for.
+#: Constructors by name. A reference caches what it learns about an evaluation, so each evaluation creates its own.
 REFERENCES: dict[str, Callable[[], Reference | ShedderFactory | ShedderFit | ReferenceFit]] = {
     "oracle": Oracle, "informed": Informed,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What an evaluation gives."""
+"""Report of an evaluation."""
 
 from __future__ import annotations
 
@@ -29,54 +29,54 @@ _COLUMNS: dict[str, pa.DataType] = {
 
 
 class Report:
-    """The outcome of an evaluation.
+    """Result of an evaluation.
 
     Parameters
     ----------
     document
-        All of it, as JSON has it; see docs/evaluation.md.
+        The complete report as JSON values; see docs/evaluation.md.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = dict(document)
 
     def __repr__(self) -> str:
-        amiss = len(self._amiss())
+        excluded = len(self._excluded())
         names = ", ".join(repr(item["name"]) for item in self.document["setting"]["strategies"])
-        return f"Report({names}: {len(self.rows)} rows" + (f", {amiss} of which do not count)" if amiss else ")")
+        return f"Report({names}: {len(self.rows)} rows" + (f", {excluded} of which do not count)" if excluded else ")")
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A dict per target, strategy and seed, in this order."""
+        """Rows by target, strategy and seed, in this order."""
         rows: list[dict[str, Any]] = self.document["rows"]
         return rows
 
     def check(self) -> Report:
-        """Return the report, if every row counts.
+        """Return the report if every row counts.
 
         Raises
         ------
         ValidationError
-            Names those that do not, why, and what to change.
+            If rows do not count; the message lists them with the reasons and remedies.
         """
-        amiss = self._amiss()
-        if not amiss:
+        excluded = self._excluded()
+        if not excluded:
             return self
-        lines = [f"{row['shedder']} at {row['target']}, seed {row['seed']}: {row['why']}" for row in amiss]
-        mend = []
-        if any(not row["fired"] and row["held"] is not False for row in amiss):
-            mend.append("where nothing was shed, give a tighter bound, a higher rate or more events")
-        if any(row["held"] is False for row in amiss):
-            mend.append("where the bound was not held, give a larger one, a lower rate or more events")
+        lines = [f"{row['shedder']} at {row['target']}, seed {row['seed']}: {row['why']}" for row in excluded]
+        remedies = []
+        if any(not row["fired"] and row["held"] is not False for row in excluded):
+            remedies.append("where nothing was shed, give a tighter bound, a higher rate or more events")
+        if any(row["held"] is False for row in excluded):
+            remedies.append("where the bound was not held, give a larger bound, a lower rate or more events")
         raise ValidationError(
-            f"{len(amiss)} of {len(self.rows)} rows say nothing about their strategy:\n  " + "\n  ".join(lines) + "\n"
-            + "; ".join(mend)
+            f"{len(excluded)} of {len(self.rows)} rows do not count:\n  " + "\n  ".join(lines) + "\n"
+            + "; ".join(remedies)
         )  # fmt: skip
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Give the document as one line of JSON, and write it to a file.
+        """Return the document as one line of JSON, and write it to a file if a path is given.
 
-        On the virtual clock the same evaluation gives the same bytes.
+        On the virtual clock, the same evaluation gives the same bytes.
         """
         text = json.dumps(self.document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
         if path is not None:
@@ -84,21 +84,21 @@ class Report:
         return text
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a table; without the spread of runs on the wall clock."""
+        """Return the rows as an Arrow table, without the spread of repeated runs."""
         rows = [{name: row[name] for name in _COLUMNS} for row in self.rows]
         return pa.Table.from_pylist(rows, pa.schema(_COLUMNS))
 
     def to_html(self, path: str | PathLike[str]) -> None:
-        """Write a page with tables and plots that needs nothing else, also no network."""
+        """Write a self-contained HTML page with tables and plots; it needs no network."""
         from fastcep.report.evaluation import save_html
 
         save_html(self.document, Path(path))
 
     def table(self) -> Table:
-        """The rows as a table for the terminal (rich)."""
+        """Return the rows as a table for the terminal (rich)."""
         from fastcep.report.evaluation import evaluation_table
 
         return evaluation_table(self.document)
 
-    def _amiss(self) -> list[dict[str, Any]]:
+    def _excluded(self) -> list[dict[str, Any]]:
         return [row for row in self.rows if not row["counts"]]

@@ -1,4 +1,4 @@
-"""The rows of a report: what came out, in ratios, and whether it counts."""
+"""Rows of a report: outcomes as ratios, and whether they count."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from fastcep.evaluation.judging import Comparison
 from fastcep.evaluation.outcome import Outcome
-from fastcep.evaluation.targets import LATE, Target
+from fastcep.evaluation.targets import MAX_SHARE_OVER, Target
 
-__all__ = ["LEAST_MATCHES", "row_of", "wins_of"]
+__all__ = ["MIN_MATCHES", "row_of", "wins_of"]
 
-#: Fewer true matches give no ratios: one match more or less would be seen in them.
-LEAST_MATCHES = 1_000
+#: Minimum number of true matches for recall and precision; with fewer, a single match would change them visibly.
+MIN_MATCHES = 1_000
 
-#: Of which values of a row medians are taken where a run is made several times, and their spread told.
+#: Values of a row that are medians over repeated runs, with their spread.
 _SPREAD = (
     "recall", "precision", "mean_latency", "p95_latency", "p99_latency", "share_over_bound", "throughput",
     "shed_event_ratio", "shed_match_ratio", "overhead", "estimated_recall",
@@ -24,12 +24,12 @@ _COUNTS = ("shed_events", "shed_matches")
 
 
 def row_of(trial: Comparison, strategy: str, target: Target, seed: int, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Make the row of a strategy, a target and a seed, from one run or several.
+    """Return the row of a strategy, a target and a seed, from one or several runs.
 
-    Of several it has medians, and under ``spread`` the least and the largest value of each.
+    For several runs it has medians, and ``spread`` with the minimum and maximum of each value.
     """
     each = [_numbers(trial, outcome) for outcome in outcomes]
-    values = each[0] if len(each) == 1 else {key: _median([own[key] for own in each], key) for key in each[0]}
+    values = each[0] if len(each) == 1 else {key: _median([one[key] for one in each], key) for key in each[0]}
     fired = all(outcome.fired for outcome in outcomes)
     held = _held(trial, target, values)
     why = _why(trial, target, values, held, fired, any(outcome.demanded for outcome in outcomes))
@@ -39,22 +39,23 @@ def row_of(trial: Comparison, strategy: str, target: Target, seed: int, outcomes
         "held": held, "fired": fired, "counts": not why, "why": why,
     }  # fmt: skip
     if trial.setting.clock == "wall":
-        row["spread"] = {key: _spread([own[key] for own in each]) for key in _SPREAD}
+        row["spread"] = {key: _spread([one[key] for one in each]) for key in _SPREAD}
     return row
 
 
 def wins_of(trial: Comparison, rows: Sequence[dict[str, Any]]) -> dict[str, str | None]:
-    """By target the strategy with the best recall, the mean over seeds; of equals the first.
+    """Return for each target the strategy with the best mean recall over seeds; the first one of equals.
 
-    Only those count all of whose rows do, and no references. With demands there is none: what strategies save differs.
+    Strategies with rows that do not count, and references, are excluded. With demands there is no winner, because
+    strategies save different amounts of work.
     """
     wins: dict[str, str | None] = {}
     for target in trial.targets:
         best, winner = -1.0, None
         for strategy in trial.strategies:
-            own = [row for row in rows if row["shedder"] == strategy.name and row["target"] == target.label]
-            recalls = [row["recall"] for row in own if row["counts"] and row["recall"] is not None]
-            if target.demand is not None or strategy.reference or len(recalls) < len(own):
+            candidates = [row for row in rows if row["shedder"] == strategy.name and row["target"] == target.label]
+            recalls = [row["recall"] for row in candidates if row["counts"] and row["recall"] is not None]
+            if target.demand is not None or strategy.reference or len(recalls) < len(candidates):
                 continue
             recall = sum(recalls) / len(recalls)
             if recall > best:
@@ -65,7 +66,7 @@ def wins_of(trial: Comparison, rows: Sequence[dict[str, Any]]) -> dict[str, str 
 
 def _numbers(trial: Comparison, outcome: Outcome) -> dict[str, Any]:
     truth = len(trial.truth.identities)
-    enough = truth >= LEAST_MATCHES
+    enough = truth >= MIN_MATCHES
     busy = outcome.processing + outcome.overhead
     return {
         "recall": outcome.right / truth if enough else None,
@@ -82,46 +83,46 @@ def _numbers(trial: Comparison, outcome: Outcome) -> dict[str, Any]:
 
 
 def _median(values: Sequence[Any], key: str) -> Any:
-    known = [value for value in values if value is not None]
-    if not known:
+    present = [value for value in values if value is not None]
+    if not present:
         return None
-    return round(median(known)) if key in _COUNTS else float(median(known))
+    return round(median(present)) if key in _COUNTS else float(median(present))
 
 
 def _spread(values: Sequence[Any]) -> list[Any] | None:
-    known = [value for value in values if value is not None]
-    return [min(known), max(known)] if known else None
+    present = [value for value in values if value is not None]
+    return [min(present), max(present)] if present else None
 
 
 def _held(trial: Comparison, target: Target, values: dict[str, Any]) -> bool | None:
     if target.demand is not None:
         return None
     if target.rate is not None:
-        return bool(values["share_over_bound"] <= LATE)
+        return bool(values["share_over_bound"] <= MAX_SHARE_OVER)
     return bool(values[f"{trial.setting.statistic}_latency"] <= target.bound)
 
 
 def _why(
     trial: Comparison, target: Target, values: dict[str, Any], held: bool | None, fired: bool, demanded: bool
 ) -> str:  # fmt: skip
-    """Why a row does not count; empty if it does."""
+    """Return the reason that a row does not count; empty if it counts."""
     if target.demand is not None:
         return "" if fired else "nothing was shed"
     if target.rate is not None:
-        found = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
+        measured = f"{100 * values['share_over_bound']:.4g} % of the events were later than the bound"
     else:
         share = values[f"{trial.setting.statistic}_latency"] / target.bound
-        found = f"{trial.setting.statistic} latency {_beside_one(share)} of the bound"
-    reasons = [] if held else [f"bound not held: {found}"]
+        measured = f"{trial.setting.statistic} latency {_near_one(share)} of the bound"
+    reasons = [] if held else [f"bound not held: {measured}"]
     if not fired and demanded:
         reasons.append("nothing was shed, although the detector fired")
     elif not fired:
-        reasons.append(f"detector never fired: {found}")
+        reasons.append(f"detector never fired: {measured}")
     return "; ".join(reasons)
 
 
-def _beside_one(share: float) -> str:
-    """A share in a few digits, enough of them to see whether it is above 1."""
+def _near_one(share: float) -> str:
+    """Format a share with a few digits, enough of them to show whether it is above 1."""
     for digits in (4, 6, 9):
         text = f"{share:.{digits}g}"
         if (float(text) > 1) == (share > 1):

@@ -1,4 +1,4 @@
-"""Under which conditions all runs of an evaluation take place."""
+"""Setting of an evaluation: the options that all runs share, and their engines."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
 from fastcep.shedding import SmoothedLatency
 
-__all__ = ["MEASURES", "STORE", "Setting"]
+__all__ = ["STORE", "UNREACHABLE_BOUND", "Setting"]
 
-#: A bound that no event comes to: latencies are measured.
-MEASURES = 1e12
+#: Latency bound in ns that no event reaches, used to measure latencies without shedding.
+UNREACHABLE_BOUND = 1e12
 
-#: Of all engines. What drops partial matches needs rows, and another store would have other costs.
+#: Store of all engines. Dropping partial matches needs rows, and other stores have other costs.
 STORE: Store = "rows"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs have in common.
+    """Options that all runs share.
 
     Attributes
     ----------
     mode
-        What is varied: ``bounds``, ``rates`` or ``demands``.
+        Kind of targets: ``bounds``, ``rates`` or ``demands``.
     clock, costs, index
-        Of the engines.
+        Options of the engines.
     statistic
-        Of the processing latency that a bound is on: ``mean``, ``p95`` or ``p99``.
+        Statistic of the processing latency that a bound limits: ``mean``, ``p95`` or ``p99``.
     latency_bound
-        On the event latency, with rates; ns.
+        With rates: bound on the event latency in ns.
     skip
-        Share of the events at the beginning whose latencies are not judged.
+        Share of the events at the start whose latencies are excluded as warm-up.
     seeds
-        Of what is drawn.
+        Random seeds.
     repeats
-        How often each run is made.
+        Number of repetitions of each run.
     detectors
-        That a user gave; empty: the shedder's usual one.
+        Detectors of the user; empty: the default detector of the shedder.
     """
 
     mode: str
@@ -61,23 +61,23 @@ class Setting:
     detectors: tuple[Detector, ...] = ()
 
     def plain(self, queries: Sequence[ast.Query]) -> Engine:
-        """Make an engine that measures latencies and drops nothing."""
-        return self._engine(queries, latency_bound=MEASURES)
+        """Return an engine that measures latencies and drops nothing."""
+        return self._engine(queries, latency_bound=UNREACHABLE_BOUND)
 
     def shedding(self, queries: Sequence[ast.Query], shedder: Shedder, target: Target) -> Engine:
-        """Make an engine whose load a shedder, which is not used anywhere else, brings to the target."""
+        """Return an engine with a shedder and a target; the shedder must not be used elsewhere."""
         if target.demand is not None:
-            own: dict[str, Any] = {
+            options: dict[str, Any] = {
                 "shedder": ConstantDemand(shedder, target.demand), "detector": SameDemand(target.demand)
             }  # fmt: skip
-            return self._engine(queries, latency_bound=MEASURES, **own)
+            return self._engine(queries, latency_bound=UNREACHABLE_BOUND, **options)
         return self._engine(
             queries, latency_bound=target.bound, shedder=shedder, detector=self._detectors(shedder)
         )
 
-    def _engine(self, queries: Sequence[ast.Query], **more: Any) -> Engine:
+    def _engine(self, queries: Sequence[ast.Query], **options: Any) -> Engine:
         return Engine(
-            list(queries), clock=self.clock, cost_table=self.costs, index=self.index, store=STORE, **more
+            list(queries), clock=self.clock, cost_table=self.costs, index=self.index, store=STORE, **options
         )
 
     def _detectors(self, shedder: Shedder) -> list[Detector]:

@@ -1,4 +1,4 @@
-"""A trial for other processes: written to a file once, read by each process once; other machines get it whole."""
+"""Share a trial with other processes by a file that each process reads once; other machines get it pickled."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["Judge", "shared"]
 
 
 class Judge:
-    """Judges cells of a trial in a file; it can be pickled, and is small.
+    """Function that runs cells of a trial from a file; small when pickled.
 
     Parameters
     ----------
     path
-        Of the file.
+        Path of the file.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def __call__(self, cell: Cell) -> Outcome:
-        """Judge a cell."""
+        """Run a cell."""
         return judge(_load(self._path), cell)
 
 
 @contextmanager
 def shared(trial: Comparison, runner: Runner) -> Iterator[Callable[[Cell], Outcome]]:
-    """Give what judges cells by a runner: with the trial in a temporary file, unless that is of no use to the runner.
+    """Yield the function that a runner applies to cells; the trial is in a temporary file, unless the runner is remote.
 
     Raises
     ------
     ValidationError
-        If it cannot be written, as a strategy cannot be pickled.
+        If a strategy cannot be pickled.
     """
     if getattr(runner, "remote", False):
         yield partial(judge, trial)
@@ -53,16 +53,16 @@ def shared(trial: Comparison, runner: Runner) -> Iterator[Callable[[Cell], Outco
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ValidationError(
                 f"runner: the shedders cannot be sent to other processes ({error}); define functions and classes at "
-                "the top level of a module, or leave the runner out"
+                "the top level of a module, or omit the runner"
             ) from None
         try:
             yield Judge(str(path))
         finally:
-            _load.cache_clear()  # of threads, which share it with us
+            _load.cache_clear()  # a runner of threads shares this cache
 
 
 @lru_cache(maxsize=1)
 def _load(path: str) -> Comparison:
-    """Read the trial; the next one takes its place."""
+    """Read a trial; the cache holds only the last one."""
     trial: Comparison = pickle.loads(Path(path).read_bytes())
     return trial

@@ -1,4 +1,4 @@
-"""The strategies of an evaluation: from what a user gives to what makes shedders."""
+"""Strategies of an evaluation: convert the shedders that a user passes to factories."""
 
 from __future__ import annotations
 
@@ -28,170 +28,171 @@ __all__ = ["CopyFactory", "NamedFactory", "Strategy", "strategies_of"]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy under evaluation.
+    """Strategy under evaluation.
 
     Attributes
     ----------
     name, label
-        A word, and what people understand.
+        Name, and a longer description.
     reference
-        Whether it knows more than a strategy can.
-    makes
-        Makes its shedders; None for what tells by itself what comes out, and for what has not learned yet.
-    fits
-        Learns; None if it need not.
-    tells
-        Tells by itself what comes out.
-    knows
-        Finds out what no strategy can know; None if it need not, or has.
+        Whether it uses knowledge that a strategy cannot have.
+    factory
+        Factory of its shedders; None if it is `direct`, or has not learned yet.
+    fit
+        Object that learns from history; None if it needs no fit, or is fitted.
+    direct
+        Reference that computes its outcome itself; None for others.
+    reference_fit
+        Reference that must be prepared; None for others, or if it is prepared.
     """
 
     name: str
     label: str
     reference: bool = False
-    makes: ShedderFactory | None = None
-    fits: ShedderFit | None = None
-    tells: Reference | None = None
-    knows: ReferenceFit | None = None
+    factory: ShedderFactory | None = None
+    fit: ShedderFit | None = None
+    direct: Reference | None = None
+    reference_fit: ReferenceFit | None = None
 
     def fitted(self, queries: Sequence[ast.Query], history: pa.Table, setting: Setting) -> Strategy:
-        """Let it learn, if it does."""
-        if self.fits is None:
+        """Return the strategy fitted on history; unchanged if it needs no fit."""
+        if self.fit is None:
             return self
-        makes = self.fits.fit(queries, history, cost_table=setting.costs, index=setting.index)
-        if not callable(makes):
+        factory = self.fit.fit(queries, history, cost_table=setting.costs, index=setting.index)
+        if not callable(factory):
             raise ValidationError(
-                f"strategy {self.name!r}: fit() gave {makes!r}, expected a function that makes a shedder for a seed"
+                f"strategy {self.name!r}: fit() returned {factory!r}, expected a function from a seed to a shedder"
             )
-        return replace(self, makes=makes, fits=None)
+        return replace(self, factory=factory, fit=None)
 
-    def knowing(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Strategy:
-        """Let it find out, if it does."""
-        if self.knows is None:
+    def prepared(self, queries: Sequence[ast.Query], stream: Stream, setting: Setting) -> Strategy:
+        """Return the strategy prepared for a stream; unchanged if it needs no preparation."""
+        if self.reference_fit is None:
             return self
-        return replace(self, makes=self.knows.knowing(queries, stream, setting), knows=None)
+        factory = self.reference_fit.prepare(queries, stream, setting)
+        return replace(self, factory=factory, reference_fit=None)
 
     def shedder(self, seed: int) -> Shedder:
-        """Make a shedder."""
-        assert self.makes is not None
-        made = self.makes(seed)
-        if isinstance(made, type) or not hasattr(made, "decide"):
-            raise ValidationError(f"strategy {self.name!r} made {made!r}, expected a shedder")
-        return made
+        """Return a new shedder for a seed."""
+        assert self.factory is not None
+        shedder = self.factory(seed)
+        if isinstance(shedder, type) or not hasattr(shedder, "decide"):
+            raise ValidationError(f"strategy {self.name!r} returned {shedder!r}, expected a shedder")
+        return shedder
 
 
 @dataclass(frozen=True)
 class NamedFactory:
-    """Makes shedders by their spelling."""
+    """Factory of shedders by name."""
 
     spelling: str
     options: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, seed: int, /) -> Shedder:
-        """Make a new one."""
+        """Return a new shedder."""
         return by_name(self.spelling, seed=seed, **dict(self.options))
 
 
 @dataclass(frozen=True)
 class CopyFactory:
-    """Gives copies of a shedder as it is; what it draws by is its own seed."""
+    """Factory of copies of a shedder, which keep its seed."""
 
     shedder: Shedder
 
     def __call__(self, seed: int, /) -> Shedder:
-        """Copy it."""
+        """Return a copy of the shedder."""
         return copy.deepcopy(self.shedder)
 
 
 def strategies_of(shedders: Any, seeds: Sequence[int], model: str | None) -> tuple[Strategy, ...]:
-    """Find what is meant by each of the shedders.
+    """Convert the shedders that a user passes to strategies.
 
     Parameters
     ----------
     shedders
-        What a user gave: one, or a sequence.
+        One shedder specification, or a sequence of them; see `evaluate`.
     seeds
-        Of what is drawn.
+        Random seeds.
     model
-        A folder for those that take one.
+        Folder with a model, for the shedders that need one; None without a model.
 
     Raises
     ------
     ValidationError
-        If there is none, one is no strategy, two have one name, or none takes the model.
+        If there is no shedder, an item is not a strategy, names are not unique, or no shedder uses the model.
     """
-    alone = isinstance(shedders, str) or not isinstance(shedders, Sequence)
-    given = [shedders] if alone else list(shedders)
-    if not given:
+    is_single = isinstance(shedders, str) or not isinstance(shedders, Sequence)
+    items = [shedders] if is_single else list(shedders)
+    if not items:
         raise ValidationError("shedders=[]: expected one or several, such as ['ri', 'rs']")
-    found = tuple(_strategy(item, seeds, model) for item in given)
-    for number, strategy in enumerate(found):
-        if strategy.name in [other.name for other in found[:number]]:
+    strategies = tuple(_strategy(item, seeds, model) for item in items)
+    for number, strategy in enumerate(strategies):
+        if strategy.name in [other.name for other in strategies[:number]]:
             raise ValidationError(
-                f"shedders: {strategy.name!r} is there twice; name each once, and give what you make a name of its own"
+                f"shedders: found {strategy.name!r} twice; give each shedder once, and your own ones distinct names"
             )
-    if model is not None and not any(_takes_model(item) for item in given):
-        raise ValidationError(f"model={model!r}: none of the shedders takes a model; leave it out")
-    return found
+    if model is not None and not any(_takes_model(item) for item in items):
+        raise ValidationError(f"model={model!r}: none of the shedders takes a model; omit it")
+    return strategies
 
 
 def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
     if isinstance(item, str):
-        return _spelled(item, model)
+        return _named(item, model)
     if hasattr(item, "outcome"):
-        return Strategy(item.name, _label(item), True, tells=item)
-    if hasattr(item, "knowing"):
-        return Strategy(item.name, _label(item), _is_reference(item), knows=item)
-    if not isinstance(item, type) and hasattr(item, "decide"):  # though others of its class may be fitted
-        return _own(item, seeds)
+        return Strategy(item.name, _label(item), True, direct=item)
+    if hasattr(item, "prepare"):
+        return Strategy(item.name, _label(item), _is_reference(item), reference_fit=item)
+    if not isinstance(item, type) and hasattr(item, "decide"):  # a shedder, even if its class has a `fit`
+        return _shedder_object(item, seeds)
     if hasattr(item, "fit"):
-        return Strategy(item.name, _label(item), _is_reference(item), fits=item)
+        return Strategy(item.name, _label(item), _is_reference(item), fit=item)
     if callable(item):
         _check_seed(item)
-        return Strategy(_name(item), _label(item), _is_reference(item), makes=item)
+        return Strategy(_name(item), _label(item), _is_reference(item), factory=item)
     raise ValidationError(
-        f"shedders: found {item!r}; expected a spelling such as 'ri', a function that makes a shedder for a seed, a "
-        "shedder, or an object with fit(queries, history)"
+        f"shedders: found {item!r}; expected a name such as 'ri', a function from a seed to a shedder, a shedder, or "
+        "an object with fit(queries, history)"
     )
 
 
 def _check_seed(item: Any) -> None:
-    """Refuse what cannot be called with a seed and nothing else."""
+    """Reject callables that cannot be called with only a seed."""
     try:
         inspect.signature(item).bind(0)
     except TypeError as error:
         raise ValidationError(
-            f"shedders: {_name(item)!r} cannot be called with a seed alone ({error}); give a function that makes a "
-            "shedder for a seed, such as lambda seed: …"
+            f"shedders: {_name(item)!r} cannot be called with only a seed ({error}); give a function from a seed to a "
+            "shedder, such as lambda seed: …"
         ) from None
-    except ValueError:  # it does not tell how it is called
+    except ValueError:  # no signature available
         return
 
 
-def _spelled(spelling: str, model: str | None) -> Strategy:
+def _named(spelling: str, model: str | None) -> Strategy:
     if spelling in REFERENCES:
         return _strategy(REFERENCES[spelling](), (), model)
     kind = SHEDDERS.get(spelling)
     if kind is not None and model is not None and _takes_model(spelling):
-        return Strategy(spelling, _label(kind), makes=NamedFactory(spelling, (("model", model),)))
+        return Strategy(spelling, _label(kind), factory=NamedFactory(spelling, (("model", model),)))
     if kind is not None and hasattr(kind, "fit"):
-        return Strategy(spelling, _label(kind), fits=cast(ShedderFit, kind))
-    named = NamedFactory(spelling)
+        return Strategy(spelling, _label(kind), fit=cast(ShedderFit, kind))
+    factory = NamedFactory(spelling)
     try:
-        named(0)
+        factory(0)
     except ValidationError as error:
         raise ValidationError(f"shedders: {error}") from None
     assert kind is not None
-    return Strategy(spelling, _label(kind), makes=named)
+    return Strategy(spelling, _label(kind), factory=factory)
 
 
-def _own(shedder: Shedder, seeds: Sequence[int]) -> Strategy:
+def _shedder_object(shedder: Shedder, seeds: Sequence[int]) -> Strategy:
     if list(seeds) != [shedder.seed]:
         raise ValidationError(
-            f"shedders: {shedder!r} draws by its own seed={shedder.seed}, and seeds are {list(seeds)}: give "
-            f"seeds=[{shedder.seed}], or a function that makes it for a seed"
+            f"shedders: {shedder!r} has seed={shedder.seed}, and seeds are {list(seeds)}: give seeds=[{shedder.seed}], "
+            "or a function from a seed to a shedder"
         )
-    return Strategy(shedder.name, _label(shedder), _is_reference(shedder), makes=CopyFactory(shedder))
+    return Strategy(shedder.name, _label(shedder), _is_reference(shedder), factory=CopyFactory(shedder))
 
 
 def _takes_model(item: Any) -> bool:
@@ -209,7 +210,7 @@ def _name(item: Any) -> str:
 
 
 def _label(item: Any) -> str:
-    """What it says of itself, or the words of its class's or function's name."""
+    """Return the label of a strategy, by default the words in the name of its class or function."""
     label = getattr(item, "label", None)
     if isinstance(label, str):
         return label

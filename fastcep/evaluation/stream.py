@@ -1,4 +1,4 @@
-"""The events of an evaluation: checked once, held in memory, gone through once per run."""
+"""The events of an evaluation: checked once, held in memory, processed once per run."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _BLOCK = 65_536
 
 @dataclass(frozen=True)
 class Stream:
-    """Events.
+    """Checked events in memory.
 
     Attributes
     ----------
     table
-        A row each.
+        One row per event.
     span
-        From the first to the last, ns.
+        Time from the first to the last event, in ns.
     by_type
-        How many there are, by type.
+        Number of events of each type.
     """
 
     table: pa.Table
@@ -43,17 +43,17 @@ class Stream:
 
     @classmethod
     def of(cls, events: Any, schema: Schema, name: str = "events") -> Stream:
-        """Read events, without those of types to ignore.
+        """Check events, and drop those of ignored types.
 
         Raises
         ------
         SchemaError, DataError, ValidationError
-            If they are none, do not fit the schema, or are not in order.
+            If there are no events, or they do not fit the schema or are not in order.
         """
         table = as_table(events, name)
         batch = EventBatch.from_data(schema, table, StringTable(), name)
         if not len(batch):
-            raise ValidationError(f"{name}: found none; an evaluation needs some")
+            raise ValidationError(f"{name}: found none; an evaluation needs at least one")
         _check_order(batch, name)
         table = plain_table(table)
         if batch.rows is not None and len(batch) < len(table):
@@ -65,27 +65,27 @@ class Stream:
         return len(self.table)
 
     def halves(self, schema: Schema) -> tuple[Stream, Stream]:
-        """The first half of the events and the second one."""
+        """Split the events into the first and the second half."""
         middle = len(self) // 2
         if not middle:
-            raise ValidationError("events: found 1; models are fitted on the first half: give more, or history=…")
+            raise ValidationError("events: found 1, but models are fitted on the first half; give more, or history=…")
         return Stream.of(self.table.slice(0, middle), schema), Stream.of(self.table.slice(middle), schema)
 
     def types(self, schema: Schema) -> npt.NDArray[np.uint16]:
-        """The number of each event's type."""
+        """Return the type id of each event."""
         return EventBatch.from_data(schema, self.table, StringTable(), "events").type
 
     def blocks(self) -> Iterator[pa.RecordBatch]:
-        """The events in pieces, so that no more matches are held than those of one."""
+        """Return the events in batches, so that only the matches of one batch are in memory."""
         return iter(self.table.to_batches(max_chunksize=_BLOCK))
 
     def bindable(self, queries: Sequence[ast.Query]) -> dict[str, dict[str, int]]:
-        """By query and type, how many events are of a type that some variable names."""
-        found = {}
+        """Count by query and type the events that some variable can bind."""
+        counts = {}
         for query in queries:
             types = {name for leaf in leaves_of(query.pattern) for name in leaf.member.types}
-            found[query.name] = {name: count for name, count in self.by_type.items() if name in types}
-        return found
+            counts[query.name] = {name: count for name, count in self.by_type.items() if name in types}
+        return counts
 
 
 def _check_order(batch: EventBatch, name: str) -> None:

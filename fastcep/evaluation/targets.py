@@ -1,4 +1,4 @@
-"""What strategies are to reach: bounds, rates or demands, as a user writes them and in numbers."""
+"""Targets of strategies: bounds, rates or demands, as users specify them and as numbers."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 
-__all__ = ["LATE", "MODES", "Target", "TargetSpec", "parse_bound", "wanted"]
+__all__ = ["MAX_SHARE_OVER", "MODES", "Target", "TargetSpec", "parse_bound", "parse_targets"]
 
-#: What is varied.
+#: Kinds of targets.
 MODES = ("bounds", "rates", "demands")
 
-#: With rates, this share of the events may be later than the bound.
-LATE = 0.001
+#: With rates, maximum share of the events whose latency may exceed the bound.
+MAX_SHARE_OVER = 0.001
 
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 _EXPECTED = {
     "bounds": "expected a share of the latency without shedding such as '50%', a duration such as '500us', or a "
     "number of nanoseconds",
-    "rates": "expected a share of what the engine reaches without shedding such as '120%', or a number of events/s",
+    "rates": "expected a share of the maximum rate without shedding such as '120%', or a number of events/s",
     "demands": "expected a share of the work such as '30%', above 0% and below 100%",
 }
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a run is to reach.
+    """Target of a run.
 
     Attributes
     ----------
     label
-        As it was written.
+        Text of the specification.
     bound
-        On the latency, ns; None: none is set.
+        Latency bound in ns; None: no bound.
     rate
-        At which events arrive, per second; None: each when it is taken.
+        Arrival rate in events per second; None: events arrive when the engine takes them.
     demand
-        The share of the work to be saved; None: what the bound asks for.
+        Share of the work to save; None: the detector determines it.
     """
 
     label: str
@@ -52,40 +52,40 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A target as it was written: a share of what is measured without shedding, or a value."""
+    """Target as specified: a share of a value measured without shedding, or a fixed value."""
 
     label: str
     share: float | None = None
     value: float | None = None
 
-    def of(self, whole: float) -> float:
-        """The value, where ``whole`` is what a share is of."""
+    def resolve(self, measured: float) -> float:
+        """Return the value of the target; a share is relative to ``measured``."""
         if self.value is not None:
             return self.value
         assert self.share is not None
-        return self.share * whole
+        return self.share * measured
 
 
-def wanted(mode: str, given: Any) -> tuple[TargetSpec, ...]:
-    """Read what was given as ``bounds``, ``rates`` or ``demands``: one, or a sequence.
+def parse_targets(mode: str, targets: Any) -> tuple[TargetSpec, ...]:
+    """Parse the option ``bounds``, ``rates`` or ``demands``: one target, or a sequence of targets.
 
     Raises
     ------
     ValidationError
-        If there is none, one is not understood, or one is there twice.
+        If there is no target, a target is malformed, or targets are not unique.
     """
-    items = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    items = list(targets) if isinstance(targets, Sequence) and not isinstance(targets, str) else [targets]
     if not items:
         raise ValidationError(f"{mode}=[]: {_EXPECTED[mode]}, one or several")
-    found = tuple(_read(mode, item) for item in items)
-    for number, item in enumerate(found):
-        if item.label in [other.label for other in found[:number]]:
-            raise ValidationError(f"{mode}: {item.label} is there twice; name each once")
-    return found
+    specs = tuple(_parse(mode, item) for item in items)
+    for number, spec in enumerate(specs):
+        if spec.label in [other.label for other in specs[:number]]:
+            raise ValidationError(f"{mode}: found {spec.label} twice; give each target once")
+    return specs
 
 
 def parse_bound(option: str, value: Any) -> float:
-    """Read a latency: a duration, or a number of nanoseconds."""
+    """Parse a latency in ns: a duration, or a number of nanoseconds."""
     if isinstance(value, str | timedelta):
         try:
             number = float(parse_duration(value))
@@ -98,7 +98,7 @@ def parse_bound(option: str, value: Any) -> float:
     return number
 
 
-def _read(mode: str, item: Any) -> TargetSpec:
+def _parse(mode: str, item: Any) -> TargetSpec:
     percent = _PERCENT.fullmatch(item) if isinstance(item, str) else None
     if percent is not None:
         share = float(percent[1]) / 100
@@ -119,5 +119,5 @@ def _read(mode: str, item: Any) -> TargetSpec:
 
 
 def _number(value: Any) -> float:
-    """The number; 0.0 of what is none."""
+    """Return a number as float; 0.0 for other values."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

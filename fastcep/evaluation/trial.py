@@ -1,10 +1,10 @@
-"""A trial: events, queries, the truth about them, and the targets that are to be reached."""
+"""A trial: events, queries, the matches without shedding, and the targets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastcep.evaluation.identity import Words
+from fastcep.evaluation.identity import Identities
 from fastcep.evaluation.setting import Setting
 from fastcep.evaluation.stream import Stream
 from fastcep.evaluation.targets import Target
@@ -15,23 +15,23 @@ __all__ = ["Trial", "Truth"]
 
 @dataclass(frozen=True)
 class Truth:
-    """What an engine without a shedder finds, and how long it takes. Times are ns.
+    """Matches and latencies of an engine without a shedder. Times are in ns.
 
     Attributes
     ----------
     identities
-        Of the matches, sorted.
+        Identities of the matches, sorted.
     mean, p95, p99
-        Of the processing latencies behind the events to skip.
+        Statistics of the processing latencies after the warm-up.
     throughput
-        Events per second of busy time; the largest rate of arrivals that can be taken.
+        Events per second of busy time: the maximum sustainable arrival rate.
     line
         Latency over time: numbers of events, and latencies by the statistic.
     created
-        How many partial matches there were.
+        Number of partial matches created.
     """
 
-    identities: Words
+    identities: Identities
     mean: float
     p95: float
     p99: float
@@ -40,24 +40,24 @@ class Truth:
     created: int = 0
 
     def latency(self, statistic: str) -> float:
-        """A statistic of the latencies."""
+        """Return a statistic of the latencies."""
         return {"mean": self.mean, "p95": self.p95, "p99": self.p99}[statistic]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """All that a judgement needs beside its cell; nothing of it changes.
+    """Immutable data that all runs share.
 
     Attributes
     ----------
     queries, stream, setting
-        What runs, over what, how.
+        Queries, events and options of the runs.
     truth
-        What there is to be found.
+        Matches and latencies without shedding.
     targets
-        What is to be reached.
+        Targets of the runs.
     bindable
-        By query and type, how many events are of a type that some variable names.
+        Number of events that some variable can bind, by query and type.
     """
 
     queries: tuple[ast.Query, ...]

@@ -1,4 +1,4 @@
-"""What the compiled search knows and does is what its definition says, counted by hand on small records."""
+"""The compiled clairvoyant search equals its definition, evaluated in plain Python on small records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.evaluation.clairvoyant_input import foresight_of
+from fastcep.evaluation.clairvoyant_input import clairvoyant_of
 from fastcep.plan import INDEXES
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
@@ -28,8 +28,8 @@ TABLE = fc.CostTable("mixed", event=2, relevant=3, visited=5, created=7, refused
 P = dict(zip(("event", "relevant", "visited", "created", "refused", "match"), (2, 3, 5, 7, 11, 13), strict=True))
 
 
-class ByHand:
-    """What a set of kept matches needs, by definition."""
+class Definition:
+    """Costs of a set of kept matches, by definition."""
 
     def __init__(self, record: Lineage, number: int, kept: set[int]) -> None:
         self.record, self.number, self.kept = record, number, kept
@@ -48,39 +48,39 @@ class ByHand:
                      for r in self.needed if r in self.places and r in self.children}  # fmt: skip
 
     def _chain(self, r: int) -> set[int]:
-        found = set()
+        chain = set()
         while r >= 0:
-            found.add(r)
+            chain.add(r)
             r = self.parents[r]
-        return found
+        return chain
 
     def visits(self, r: int) -> int:
-        """How often a row is met."""
+        """Return the number of visits of a row."""
         return sum(
             1 for place in self.places[r] for name, at in self.probes
             if name == place and self.events[r] < at <= self.last[r] and at in self.used
         )  # fmt: skip
 
-    def meets(self, e: int) -> int:
-        """How many rows an event meets."""
+    def visited_rows(self, e: int) -> int:
+        """Return the number of rows that an event visits."""
         return sum(
             1 for name, at in self.probes if at == e
             for r, last in self.last.items() if name in self.places[r] and self.events[r] < e <= last
         )  # fmt: skip
 
     def costs(self, refused: bool = True) -> list[int]:
-        found = []
+        event_costs = []
         for e in range(self.number):
             cost = P["event"]
             if e in self.used:
-                cost += P["relevant"] + P["visited"] * self.meets(e)
+                cost += P["relevant"] + P["visited"] * self.visited_rows(e)
                 for r in np.flatnonzero(self.record.events == e).tolist():
                     cost += P["match"] * (r in self.kept) + P["created"] * (r in self.last)
                     parent = self.parents[r]
-                    comes = parent < 0 or (parent in self.last and self.last[parent] >= e)
-                    cost += P["refused"] * (refused and r in self.places and r not in self.last and comes)
-            found.append(cost)
-        return found
+                    arrives = parent < 0 or (parent in self.last and self.last[parent] >= e)
+                    cost += P["refused"] * (refused and r in self.places and r not in self.last and arrives)
+            event_costs.append(cost)
+        return event_costs
 
     def consumption(self, r: int) -> int:
         if r not in self.last:
@@ -89,7 +89,7 @@ class ByHand:
         return P["created"] + P["visited"] * self.visits(r) + below
 
     def items(self) -> Iterator[tuple[float, frozenset[int]]]:
-        """Of each row and event the ratio of the matches that are lost with it to what is saved, and these."""
+        """Yield for each row and event the ratio of lost matches to saved cost, and the lost matches."""
         for r in self.last:
             lost = frozenset(m for m, chain in self.chains.items() if r in chain and m != r)
             yield len(lost) / self.consumption(r), lost
@@ -97,16 +97,16 @@ class ByHand:
             own = [r for r in self.needed if self.events[r] == e]
             lost = frozenset(m for m, chain in self.chains.items() if chain & set(own))
             saved = sum(P["match"] * (r in self.kept) + self.consumption(r) for r in own)
-            yield len(lost) / (P["relevant"] + P["visited"] * self.meets(e) + saved), lost
+            yield len(lost) / (P["relevant"] + P["visited"] * self.visited_rows(e) + saved), lost
 
 
 def observed(case: Case, index: str) -> tuple[Lineage, int]:
-    """The record, and how many events there were."""
+    """Return the record, and the number of events."""
     assume(is_planned(case.query) and is_monotonic(case.query) and case.events)
     assume(not isinstance(case.query.window, ast.ExplicitWindow))
     batch = next(iter(harness.batches(case.query.schema, case.events)))
-    found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
-    return found.records[0], len(found.costs)
+    observation = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
+    return observation.records[0], len(observation.costs)
 
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
@@ -114,43 +114,43 @@ def observed(case: Case, index: str) -> tuple[Lineage, int]:
 def test_costs_are_those_of_the_definition(case: Case, index: str, random: Random) -> None:
     record, events = observed(case, index)
     assume(len(record.matches) <= 60)
-    own = foresight_of(record, events, TABLE)
+    clairvoyant = clairvoyant_of(record, events, TABLE)
     for share in (1.0, 0.5):
         kept = {m for m in record.matches.tolist() if random.random() <= share}
         mask = np.zeros(len(record.parents), np.uint8)
         mask[list(kept)] = 1
         event("some kept" if kept else "none kept")
-        assert (own.costs(mask) / 1000).tolist() == ByHand(record, events, kept).costs()
+        assert (clairvoyant.costs(mask) / 1000).tolist() == Definition(record, events, kept).costs()
 
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
-def test_the_least_worth_falls_first(case: Case, index: str) -> None:
-    """Each step loses the matches of an item whose ratio no other one is below; totals are those of what is left."""
+def test_the_least_valuable_is_dropped_first(case: Case, index: str) -> None:
+    """Each step loses the matches of an item with the lowest ratio; totals are the costs of the remaining matches."""
     record, events = observed(case, index)
     assume(0 < len(record.matches) <= 25)
-    lost, totals, left = foresight_of(record, events, TABLE).order()
+    lost, totals, left = clairvoyant_of(record, events, TABLE).order()
     event(f"{min(len(totals), 6)} steps")
     kept = set(record.matches.tolist())
     for step in range(1, len(totals) + 1):
-        own = ByHand(record, events, kept)
-        assert (totals[step - 1], left[step - 1]) == (1000 * sum(own.costs(refused=False)), len(kept))
-        gone = set(np.flatnonzero(lost == step).tolist())
+        definition = Definition(record, events, kept)
+        assert (totals[step - 1], left[step - 1]) == (1000 * sum(definition.costs(refused=False)), len(kept))
+        dropped = set(np.flatnonzero(lost == step).tolist())
         if step == len(totals):
-            assert not kept and not gone
+            assert not kept and not dropped
             break
-        items = list(own.items())
+        items = list(definition.items())
         least = min(ratio for ratio, _ in items)
-        assert gone in [set(of) for ratio, of in items if ratio <= least * (1 + 1e-9)]
-        kept -= gone
+        assert dropped in [set(of) for ratio, of in items if ratio <= least * (1 + 1e-9)]
+        kept -= dropped
 
 
 @pytest.mark.parametrize("index", ["key", "full"])
 def test_nothing_is_wasted_on_what_leads_to_no_match(index: str) -> None:
-    """With all matches kept Q1 costs a fraction; never more than the engine without shedding, event by event."""
-    found = observe(query(), ds1(events=5_000, seed=4), index=index)
-    (record,) = found.records
+    """With all matches kept, Q1 costs less than half; no event costs more than in an engine without shedding."""
+    observation = observe(query(), ds1(events=5_000, seed=4), index=index)
+    (record,) = observation.records
     matched = np.zeros(len(record.parents), np.uint8)
     matched[record.matches] = 1
-    costs = foresight_of(record, 5_000, fc.CostTable.named("paper")).costs(matched) / 1000
-    assert (costs <= found.costs).all() and 0 < costs.sum() < 0.5 * found.costs.sum()
+    costs = clairvoyant_of(record, 5_000, fc.CostTable.named("paper")).costs(matched) / 1000
+    assert (costs <= observation.costs).all() and 0 < costs.sum() < 0.5 * observation.costs.sum()

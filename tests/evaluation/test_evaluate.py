@@ -1,4 +1,4 @@
-"""What an evaluation finds, against engines that are run by hand."""
+"""Evaluations, compared with engines that the tests run directly."""
 
 from __future__ import annotations
 
@@ -44,27 +44,28 @@ def test_bounds_against_sets_of_matches(name: str, seed: int) -> None:
 
     live = engine(query(), by_name(name, seed=seed), row["bound"], detector=SmoothedLatency(), store="rows")
     blocks = latencies(live)
-    rest = set(found(live.process(stream())))
-    assert (row["recall"], row["precision"]) == (len(rest & truth) / len(truth), 1.0)
+    shed_matches = set(found(live.process(stream())))
+    assert (row["recall"], row["precision"]) == (len(shed_matches & truth) / len(truth), 1.0)
     assert row["mean_latency"] == pytest.approx(judged(blocks).mean())
     assert row["p95_latency"] == np.quantile(judged(blocks), 0.95, method="inverted_cdf")
     assert row["share_over_bound"] == (judged(blocks) > row["bound"]).mean()
     assert row["throughput"] == pytest.approx(EVENTS / np.concatenate(blocks).sum() * 1e9)
-    told = live.metrics()["shedding"]
-    assert row["shed_events"] == told["dropped_events"]
-    assert row["shed_matches"] == told["dropped_partial_matches"]
-    assert row["estimated_recall"] == told["estimated_recall"]
+    shedding = live.metrics()["shedding"]
+    assert row["shed_events"] == shedding["dropped_events"]
+    assert row["shed_matches"] == shedding["dropped_partial_matches"]
+    assert row["estimated_recall"] == shedding["estimated_recall"]
     assert row["held"] is bool(judged(blocks).mean() <= row["bound"])
 
 
-def test_false_matches_are_told() -> None:
+def test_false_matches_lower_the_precision() -> None:
     negated = query("PATTERN SEQ(A a, NEG B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID WITHIN 2ms")
     report = evaluated(RandomEvents(), queries=negated, bounds="50%")
     (row,) = report.rows
     live = engine(negated, RandomEvents(), row["bound"], detector=SmoothedLatency(), store="rows")
     truth = set(found(engine(negated, store="rows").process(stream())))
-    rest = set(found(live.process(stream())))
-    assert (row["recall"], row["precision"]) == (len(rest & truth) / len(truth), len(rest & truth) / len(rest))
+    shed_matches = set(found(live.process(stream())))
+    true = len(shed_matches & truth)
+    assert (row["recall"], row["precision"]) == (true / len(truth), true / len(shed_matches))
     assert row["precision"] < 1 and not report.document["query"]["monotonic"]
 
 
@@ -86,12 +87,12 @@ def test_rates_against_a_replay() -> None:
 def test_demands_are_constant_from_the_first_decision_on() -> None:
     demands: list[tuple[float, float]] = []
 
-    class Noted(RandomEvents):
+    class Recording(RandomEvents):
         def decide(self, demand: float, before: float, views: Any) -> Any:
             demands.append((demand, before))
             return super().decide(demand, before, views)
 
-    (row,) = evaluated(Noted, demands="30%").rows
+    (row,) = evaluated(Recording, demands="30%").rows
     assert set(demands[1:]) == {(0.3, 0.3)} and demands[0] == (0.3, 0.0) and len(demands) > 100
     assert (row["demand"], row["bound"], row["share_over_bound"], row["held"]) == (0.3, None, None, None)
     assert row["counts"] and row["recall"] == pytest.approx(0.7, abs=0.05)
@@ -106,13 +107,13 @@ def test_bounds_on_percentiles(statistic: str) -> None:
     assert row["held"] and row["share_over_bound"] <= {"p95": 0.05, "p99": 0.01}[statistic]
 
 
-def test_a_detector_of_ones_own_is_taken_anew_each_time() -> None:
+def test_a_detector_object_is_copied_for_each_run() -> None:
     detector = QueueLength()
     options: dict[str, Any] = {"rates": "150%", "latency_bound": "10us"}
-    given, spelled, usual = (
+    by_object, by_name, default = (
         evaluated("ri", seeds=2, **options | own).rows for own in ({"detector": detector}, {"detector": "queue"}, {})
     )
-    assert given == spelled == usual and detector.q_max == 0
+    assert by_object == by_name == default and detector.q_max == 0
 
 
 def test_a_run_in_which_nothing_was_shed_does_not_count() -> None:
@@ -120,7 +121,7 @@ def test_a_run_in_which_nothing_was_shed_does_not_count() -> None:
     assert [(row["held"], row["fired"], row["counts"]) for row in report.rows] == [(True, False, False)] * 2
     assert report.rows[0]["why"] == "detector never fired: mean latency 0.1 of the bound"
     assert report.document["wins"] == {"1000%": None}
-    with pytest.raises(fc.ValidationError, match=r"2 of 2 rows say nothing .*ri at 1000%, seed 0: .*tighter bound"):
+    with pytest.raises(fc.ValidationError, match=r"2 of 2 rows do not count.*ri at 1000%, seed 0: .*tighter bound"):
         _one_line(report)
 
 
@@ -130,7 +131,7 @@ def test_a_bound_that_no_shedder_holds_does_not_count() -> None:
     assert (first["held"], first["counts"], second["counts"]) == (False, False, False)
     assert first["why"].startswith("bound not held: mean latency ")
     assert report.document["wins"]["0.1%"] is None and report.document["wins"]["60%"] in ("ri", "pm-bl")
-    with pytest.raises(fc.ValidationError, match=r"2 of 4 rows .*give a larger one, a lower rate or more events"):
+    with pytest.raises(fc.ValidationError, match=r"2 of 4 rows .*give a larger bound, a lower rate or more events"):
         _one_line(report)
 
 
@@ -149,11 +150,11 @@ def test_a_demand_that_a_shedder_does_not_act_on_does_not_count() -> None:
     report = evaluated([Idle, "ri"], demands="50%")
     first, second = report.rows
     assert (first["recall"], first["counts"], first["why"]) == (1.0, False, "nothing was shed")
-    assert second["counts"] and report.document["wins"] == {"50%": None}  # what they save differs
+    assert second["counts"] and report.document["wins"] == {"50%": None}  # strategies save different amounts
 
 
 def test_a_bound_may_be_near_what_events_cost_that_are_dropped() -> None:
-    """Most events are of types that no variable names, and cost less than one that some may bind."""
+    """Most events have types that no variable names, and cost less than events that a variable can bind."""
     rare = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = 1 AND b.V = 1 WITHIN 40ms")
     document = evaluated("ri", queries=rare, bounds="80%", cost_table="measured", skip=0.5).document
     costs = document["setting"]["cost_table"]["nanoseconds"]
@@ -162,15 +163,15 @@ def test_a_bound_may_be_near_what_events_cost_that_are_dropped() -> None:
 
 @pytest.mark.parametrize("shedders", ["ri", "oracle"])
 def test_there_must_be_something_to_judge(shedders: str) -> None:
-    with pytest.raises(fc.ValidationError, match=r"skip=0\.9999: found 5,000 events, none of which is left to judge"):
+    with pytest.raises(fc.ValidationError, match=r"skip=0\.9999 leaves none of 5,000 events to evaluate"):
         evaluated(shedders, stream().slice(0, 5_000), bounds="500us", skip=0.9999)
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.5, "0.5"), (1.0, "1"), (1.6667, "1.667"), (1.00004, "1.00004"), (1 + 1e-9, "1.000000001")]
 )
-def test_what_is_just_above_the_bound_is_not_told_to_be_at_it(share: float, text: str) -> None:
-    assert rows._beside_one(share) == text
+def test_a_share_just_above_1_is_not_rounded_to_1(share: float, text: str) -> None:
+    assert rows._near_one(share) == text
 
 
 def _one_line(report: Any) -> None:
@@ -219,9 +220,9 @@ def test_several_queries_over_one_stream() -> None:
 
 def test_events_dropped_from_windows_are_no_share_of_events() -> None:
     windows = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW OPEN ON C o CLOSE AFTER 200us")
-    inside, whole = evaluated(["bl", "e-bl"], queries=windows, bounds="60%").rows
-    assert inside["shed_events"] > 0 and inside["shed_event_ratio"] is None
-    assert whole["shed_event_ratio"] > 0
+    in_windows, in_stream = evaluated(["bl", "e-bl"], queries=windows, bounds="60%").rows
+    assert in_windows["shed_events"] > 0 and in_windows["shed_event_ratio"] is None
+    assert in_stream["shed_event_ratio"] > 0
 
 
 def test_events_of_types_to_ignore_are_left_out() -> None:
@@ -229,10 +230,10 @@ def test_events_of_types_to_ignore_are_left_out() -> None:
         {name: {"ID": "int64", "V": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="us",
         other_types="ignore",
     )  # fmt: skip
-    own = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", schema, name="q")
-    document = evaluated("ri", queries=own, rates="110%", latency_bound="5us").document
+    the_query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", schema, name="q")
+    document = evaluated("ri", queries=the_query, rates="110%", latency_bound="5us").document
     assert document["stream"]["events"] == sum(name != "D" for name in stream()["type"].to_pylist())
-    assert document["truth"]["matches"] == len(fc.Engine(own).process(stream()))
+    assert document["truth"]["matches"] == len(fc.Engine(the_query).process(stream()))
 
 
 def test_lines_over_time_and_what_the_document_says() -> None:
@@ -260,10 +261,10 @@ def test_the_same_bytes_twice_however_the_events_come() -> None:
     assert first.endswith("}\n") and json.loads(first)["format"] == 1
 
 
-def test_progress_is_told_run_by_run() -> None:
-    told: list[tuple[int, int]] = []
-    evaluated(["ri", "rs"], bounds=["90%", "50%"], progress=lambda done, of: told.append((done, of)))
-    assert told == [(number, 4) for number in range(5)]
+def test_progress_is_reported_after_each_run() -> None:
+    progress: list[tuple[int, int]] = []
+    evaluated(["ri", "rs"], bounds=["90%", "50%"], progress=lambda done, of: progress.append((done, of)))
+    assert progress == [(number, 4) for number in range(5)]
 
 
 def test_episodes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -273,7 +274,7 @@ def test_episodes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_what_is_logged_afterwards_is_what_was_before() -> None:
-    """Also where threads share the runs."""
+    """Logging is unchanged even if threads share the runs."""
     level = logging.getLogger("fastcep.shedding").level
     with ThreadPoolExecutor(4) as pool:
         shared = evaluated(["ri", "rs"], bounds="50%", seeds=4, runner=pool)
@@ -325,7 +326,7 @@ def test_on_the_wall_clock_a_runner_is_noted() -> None:
         ("SEQ(A a, B+ b[], C? c) WITHIN 1ms", True),
         ("AND(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms", True),
         ("SEQ(A a, NEG B b, C c) WITHIN 1ms", False),
-        ("SEQ(A a, NEXT B b) WITHIN 1ms", True),  # what is dropped keeps its place
+        ("SEQ(A a, NEXT B b) WITHIN 1ms", True),  # dropped events keep their positions
         ("SEQ(A a, B+ b[] CONSECUTIVE) WITHIN 1ms", True),
         ("PERIODIC(A a, 10us, B b) WITHIN 1ms", False),
         ("SEQ(A a, B b) WITHIN 1ms STRATEGY skip_till_next", False),
@@ -339,9 +340,7 @@ def test_which_queries_are_monotonic(text: str, monotonic: bool) -> None:
     assert is_monotonic(query(f"PATTERN {text}")) is monotonic
 
 
-
-
 def test_events_that_are_kept_from_one_variable_are_shed() -> None:
-    """They are not dropped as long as another one tries them."""
+    """They are not dropped while another variable can bind them."""
     numbers = (1, 1, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 1, 1)
     assert not Outcome(*numbers).fired and Outcome(*numbers, withheld=1).fired

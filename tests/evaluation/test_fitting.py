@@ -18,26 +18,26 @@ EVENTS = 40_000
 
 
 def test_what_was_learned_beats_chance() -> None:
-    learns = Sums()
-    document = evaluated(["ri", "rs", learns], stream(EVENTS), bounds="50%", skip=0.1).document
+    strategy = Sums()
+    document = evaluated(["ri", "rs", strategy], stream(EVENTS), bounds="50%", skip=0.1).document
     recall = {row["shedder"]: row["recall"] for row in document["rows"] if row["counts"]}
     assert list(recall) == ["ri", "rs", "sums"] and recall["sums"] > recall["rs"] + 0.15
-    assert document["wins"] == {"50%": "sums"} and learns.seen == [EVENTS // 2]
+    assert document["wins"] == {"50%": "sums"} and strategy.seen == [EVENTS // 2]
 
 
 def test_all_are_judged_on_the_second_half() -> None:
-    whole = stream(EVENTS)
-    halves = evaluated(["rs", Sums()], whole, bounds="50%").document
-    alone = evaluated("rs", whole.slice(EVENTS // 2), bounds="50%").document
+    events = stream(EVENTS)
+    halves = evaluated(["rs", Sums()], events, bounds="50%").document
+    alone = evaluated("rs", events.slice(EVENTS // 2), bounds="50%").document
     assert (halves["stream"]["events"], halves["stream"]["fitted_on"]) == (EVENTS // 2, EVENTS // 2)
     assert halves["rows"][0] == alone["rows"][0] and halves["truth"] == alone["truth"]
 
 
 def test_with_history_all_are_judged_on_all_events() -> None:
-    whole, learns = stream(EVENTS), Sums()
-    document = evaluated(["rs", learns], whole.slice(20_000), history=whole.slice(0, 15_000), bounds="50%").document
+    events, strategy = stream(EVENTS), Sums()
+    document = evaluated(["rs", strategy], events.slice(20_000), history=events.slice(0, 15_000), bounds="50%").document
     assert (document["stream"]["events"], document["stream"]["fitted_on"]) == (20_000, 15_000)
-    assert learns.seen == [15_000]
+    assert strategy.seen == [15_000]
 
 
 def test_what_fit_gives_must_make_shedders() -> None:
@@ -45,31 +45,31 @@ def test_what_fit_gives_must_make_shedders() -> None:
         def fit(self, queries: Sequence[fc.Query], history: pa.Table, **engine: Any) -> Any:
             return 5
 
-    with pytest.raises(fc.ValidationError, match=r"strategy 'sums': fit\(\) gave 5, expected a function"):
+    with pytest.raises(fc.ValidationError, match=r"strategy 'sums': fit\(\) returned 5, expected a function"):
         evaluated(Wrong(), bounds="50%")
 
 
 @pytest.fixture
 def modelled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The spelling ``mo`` of a shedder that takes a model, and is fitted if there is none; the models it was given."""
-    given: list[str] = []
+    """Register the shedder ``mo``, which uses a model or is fitted; yield the models and fits it received."""
+    received: list[str] = []
 
     class Modelled(RandomEvents):
         name = "mo"
 
         def __init__(self, seed: int = 0, model: str = "") -> None:
             super().__init__(seed)
-            given.append(model)
+            received.append(model)
 
         @classmethod
         def fit(cls, queries: Sequence[fc.Query], history: pa.Table, **engine: Any) -> Any:
-            given.append(f"fitted on {len(history)}")
+            received.append(f"fitted on {len(history)}")
             return cls
 
     kinds = {**names.SHEDDERS, "mo": Modelled}
     monkeypatch.setattr(names, "SHEDDERS", kinds)
     monkeypatch.setattr(strategies, "SHEDDERS", kinds)
-    yield given
+    yield received
 
 
 def test_a_model_goes_to_those_that_take_one(modelled: list[str], tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_without_a_model_they_are_fitted(modelled: list[str]) -> None:
     assert document["stream"]["fitted_on"] == 10_000 and modelled[0] == "fitted on 10000"
 
 
-def test_an_object_stands_for_itself_and_is_not_used_up() -> None:
+def test_a_shedder_object_is_copied_for_each_run() -> None:
     refuse = [float(total > 10) for total in range(2, 21)]
     shedder = fixed(refuse, 6)
     report = evaluated(shedder, bounds=["80%", "60%"], seeds=[6])

@@ -1,4 +1,4 @@
-"""Hybrid shedding in evaluations: fitted on history, on the first half, or by a model on disk."""
+"""Hybrid shedding in evaluations: fitted on history, on the first half, or with a model on disk."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def test_fitted_on_history(model: fc.shedding.Model) -> None:
     options: dict[str, Any] = {"bounds": "40%", "skip": 0.1}
     document = evaluated(["rs", "hybrid", "hyi", "hys"], stream(EVENTS), history=history(), **options).document
     assert (document["stream"]["events"], document["stream"]["fitted_on"]) == (EVENTS, EVENTS)
-    found = recall(document)
-    assert min(found[name] for name in ("hybrid", "hyi", "hys")) > found["rs"] + 0.05
+    recalls = recall(document)
+    assert min(recalls[name] for name in ("hybrid", "hyi", "hys")) > recalls["rs"] + 0.05
     by_hand = evaluated(partial(Hybrid, model), stream(EVENTS), **options).document
-    assert by_hand["rows"][0]["recall"] == found["hybrid"] and by_hand["stream"]["fitted_on"] == 0
+    assert by_hand["rows"][0]["recall"] == recalls["hybrid"] and by_hand["stream"]["fitted_on"] == 0
     other = evaluated("hybrid", stream(EVENTS), history=history(), **options | {"index": "full"}).document
     assert other["rows"][0]["mean_latency"] != document["rows"][1]["mean_latency"]
 
 
 def test_fitted_on_the_first_half() -> None:
-    whole = stream(2 * EVENTS)
-    halves = evaluated("hybrid", whole, bounds="40%").document
+    events = stream(2 * EVENTS)
+    halves = evaluated("hybrid", events, bounds="40%").document
     assert (halves["stream"]["events"], halves["stream"]["fitted_on"]) == (EVENTS, EVENTS)
-    alone = evaluated("hybrid", whole.slice(EVENTS), history=whole.slice(0, EVENTS), bounds="40%").document
+    alone = evaluated("hybrid", events.slice(EVENTS), history=events.slice(0, EVENTS), bounds="40%").document
     assert halves["rows"] == alone["rows"]
 
 
@@ -70,9 +70,9 @@ def test_by_a_model_on_disk(model: fc.shedding.Model, tmp_path: Path) -> None:
 
 
 def test_a_shedder_with_a_model_is_taken_as_it_is(model: fc.shedding.Model) -> None:
-    """It is not fitted anew, though its class can be."""
-    own = Hybrid(model, 5, adapt=False)
-    document = evaluated(own, stream(EVENTS), bounds="40%", seeds=[5]).document
+    """It is not fitted again, although its class can be."""
+    shedder = Hybrid(model, 5, adapt=False)
+    document = evaluated(shedder, stream(EVENTS), bounds="40%", seeds=[5]).document
     assert document["stream"]["fitted_on"] == 0
     same = evaluated(partial(Hybrid, model, adapt=False), stream(EVENTS), bounds="40%", seeds=[5]).document
     assert same["rows"][0]["recall"] == document["rows"][0]["recall"]
@@ -81,14 +81,14 @@ def test_a_shedder_with_a_model_is_taken_as_it_is(model: fc.shedding.Model) -> N
 def test_with_other_options() -> None:
     kinds = [HybridFit("hys", "one slice", {"slices": 1}), HybridFit("hys", "four", options={"explore": 0.0})]
     document = evaluated(kinds, stream(EVENTS), history=history(), bounds="40%").document
-    found = recall(document)
-    assert list(found) == ["one slice", "four"] and found["four"] > found["one slice"]
+    recalls = recall(document)
+    assert list(recalls) == ["one slice", "four"] and recalls["four"] > recalls["one slice"]
     with pytest.raises(fc.ValidationError, match="HybridFit: kind='hy'; expected one of 'hybrid', 'hyi', 'hys'"):
         HybridFit("hy")
 
 
 def test_in_processes(model: fc.shedding.Model) -> None:
-    """Strategies with models go to other processes."""
+    """Strategies with models can be pickled."""
     import pickle
 
     makes = HybridFit("hybrid").fit([query()], history(), cost_table=fc.CostTable.named("paper"), index="key")

@@ -1,4 +1,4 @@
-"""Matches as numbers, against sets of tuples."""
+"""Identities of matches, compared with sets of tuples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.shedding.shed_runs import SCHEMA, engine, found, query
 
 import fastcep as fc
-from fastcep.evaluation.identity import found_in, identities, identities_of
+from fastcep.evaluation.identity import count_found, identities, identities_of
 from fastcep.shedding import RandomEvents
 
 MIXED = query("PATTERN SEQ(A a, B? b, C+ c[], D* d[]) WITHIN 1s RETURN a.V AS twice")
@@ -22,27 +22,27 @@ ROWS = st.lists(st.tuples(st.none() | NUMBERS, NUMBERS, st.none() | NUMBERS, LIS
 
 
 def table(rows: list[tuple[Any, ...]], chunk: int) -> pa.Table:
-    """Matches of the mixed query: window, a, b (may be null), two lists; and what RETURN adds."""
+    """Return matches of the mixed query: window, a, b (may be null), two lists, and a column of RETURN."""
     kinds = [pa.int64()] * 3 + [pa.large_list(pa.int64())] * 2
     columns = {
-        name: pa.array([row[place] for row in rows], kind)
-        for place, (name, kind) in enumerate(zip(("window_id", "a", "b", "c", "d"), kinds, strict=True))
+        name: pa.array([row[position] for row in rows], kind)
+        for position, (name, kind) in enumerate(zip(("window_id", "a", "b", "c", "d"), kinds, strict=True))
     }
-    whole = pa.table(columns | {"twice": pa.array(range(len(rows)), pa.int64())})
-    return pa.concat_tables([whole.slice(0, chunk), whole.slice(chunk)])
+    complete = pa.table(columns | {"twice": pa.array(range(len(rows)), pa.int64())})
+    return pa.concat_tables([complete.slice(0, chunk), complete.slice(chunk)])
 
 
-def seen(rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+def as_set(rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     return {tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row) for row in rows}
 
 
 @given(ROWS, ROWS, st.integers(0, 30))
 def test_numbers_are_as_equal_as_matches(one: list[Any], two: list[Any], chunk: int) -> None:
-    truth, other = seen(one), seen(two)
+    truth, other = as_set(one), as_set(two)
     numbers = np.unique(identities_of(table(one, chunk), MIXED))
     others = np.unique(identities_of(table(two, chunk), MIXED))
     assert (len(numbers), len(others)) == (len(truth), len(other))
-    assert found_in(others, numbers) == len(truth & other)
+    assert count_found(others, numbers) == len(truth & other)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,8 @@ def test_a_query_is_part_of_it() -> None:
 def test_nothing_is_in_nothing() -> None:
     none = np.empty(0, np.uint64)
     some = np.array([5, 7], np.uint64)
-    assert (found_in(none, none), found_in(some, none), found_in(none, some), found_in(some, some)) == (0, 0, 0, 2)
+    assert (count_found(none, none), count_found(some, none), count_found(none, some)) == (0, 0, 0)
+    assert count_found(some, some) == 2
 
 
 def test_matches_of_several_queries_and_of_runs_that_shed() -> None:
@@ -85,14 +86,14 @@ def test_matches_of_several_queries_and_of_runs_that_shed() -> None:
     truth = engine(queries).process(events)
     shed = engine(queries, RandomEvents(), bound=1.0).process(events)
     true = [(name, match) for name in ("one", "two") for match in found(truth, name)]
-    rest = [(name, match) for name in ("one", "two") for match in found(shed, name)]
-    assert 0 < len(rest) < len(true) and min(truth.counts().values()) > 100
+    shed_matches = [(name, match) for name in ("one", "two") for match in found(shed, name)]
+    assert 0 < len(shed_matches) < len(true) and min(truth.counts().values()) > 100
     numbers = np.sort(identities(truth, queries))
     assert len(np.unique(numbers)) == len(set(true)) == len(true)
-    assert found_in(identities(shed, queries), numbers) == len(set(rest) & set(true)) == len(rest)
+    assert count_found(identities(shed, queries), numbers) == len(set(shed_matches) & set(true)) == len(shed_matches)
 
 
-def test_ticks_tell_matches_of_periodic_apart() -> None:
+def test_ticks_distinguish_matches_of_periodic() -> None:
     periodic = fc.parse("PATTERN PERIODIC(A a, 10us, C c) WITHIN 1ms", SCHEMA, name="p")
     live = fc.Engine(periodic)
     parts = [live.process({"type": ["A", "C"], "ts": [0, 50], "ID": [1, 1], "V": [1, 1]}), live.flush()]
@@ -101,12 +102,13 @@ def test_ticks_tell_matches_of_periodic_apart() -> None:
 
 
 def test_variables_of_an_any_that_may_change_places() -> None:
-    """Which of the ways to bind the same events is told does not count, what else is bound does."""
-    own = query("PATTERN SEQ(B x, ANY(2, A a, A b, C c)) WITHIN 1ms")
+    """The way in which interchangeable variables bind the same events does not count; other bindings do."""
+    any_query = query("PATTERN SEQ(B x, ANY(2, A a, A b, C c)) WITHIN 1ms")
 
     def number(x: int, a: int | None, b: int | None, c: int | None) -> int:
         columns = {"window_id": [None], "x": [x], "a": [a], "b": [b], "c": [c]}
-        return int(identities_of(pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}), own)[0])
+        table = pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()})
+        return int(identities_of(table, any_query)[0])
 
     assert number(1, 2, 3, None) == number(1, 3, 2, None) != number(1, 2, 4, None)
     assert number(1, 2, None, 3) == number(1, None, 2, 3)

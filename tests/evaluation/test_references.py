@@ -1,4 +1,4 @@
-"""The references: nobody finds more than the oracle at equal cost, and informed knows what there is to know."""
+"""The references: no strategy finds more than the oracle at equal cost, and informed beats fitted shedders."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def rows(report: Any, name: str) -> list[dict[str, Any]]:
     return [row for row in report.rows if row["shedder"] == name]
 
 
-class Kept(Oracle):
-    """Keeps the trial, so that a test may ask more."""
+class RecordingOracle(Oracle):
+    """Oracle that keeps the trial for the test."""
 
     name = "oracle"
 
@@ -48,31 +48,31 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "table", "index"), CASES)
-def test_nobody_finds_more_at_equal_cost(name: str, table: str, index: str) -> None:
-    own = query() if name == "q1" else fc.parse_file(PAPERS / f"{name}.cep").queries[0]
+def test_no_strategy_finds_more_at_equal_cost(name: str, table: str, index: str) -> None:
+    the_query = query() if name == "q1" else fc.parse_file(PAPERS / f"{name}.cep").queries[0]
     stream = ds2(events=EVENTS, seed=5) if name == "hybrid_q3" else ds1(events=EVENTS, seed=5)
-    oracle = Kept()
+    oracle = RecordingOracle()
     report = fc.evaluate(
-        own, stream, shedders=[*BASELINES[:6], "informed", oracle], bounds=["80%", "60%", "45%"], cost_table=table,
-        index=index,
+        the_query, stream, shedders=[*BASELINES[:6], "informed", oracle], bounds=["80%", "60%", "45%"],
+        cost_table=table, index=index,
     )  # fmt: skip
-    known, truth = oracle.hindsight(oracle.trial), report.document["truth"]["matches"]
+    hindsight, truth = oracle.hindsight(oracle.trial), report.document["truth"]["matches"]
     for row in report.rows:
         cost = EVENTS / row["throughput"] * 1e9 * (1 - row["overhead"])
-        found = row["recall"] if row["recall"] is not None else 0.0
-        assert truth < 1000 or found <= known.recall_at(cost) + 0.01, row
+        recall = row["recall"] if row["recall"] is not None else 0.0
+        assert truth < 1000 or recall <= hindsight.recall_at(cost) + 0.01, row
         assert row["precision"] in (1.0, None)
     assert all(row["held"] for row in rows(report, "oracle"))
 
 
-def test_what_the_oracle_forecasts_is_exact(events: pa.Table) -> None:
-    """At the least bound with nothing lost it costs what it says, and a little less loses something."""
-    oracle = Kept()
+def test_the_costs_of_the_oracle_are_exact(events: pa.Table) -> None:
+    """At the lowest cost without loss, the cost equals the prediction; a slightly lower cost loses matches."""
+    oracle = RecordingOracle()
     fc.evaluate(query(), events, shedders=[oracle], bounds=["50%"], cost_table="paper", index="key")
-    known = oracle.hindsight(oracle.trial)
-    free = float(known.totals[0]) / 1000
-    assert known.foresight.costs(known.kept(0)).sum() / 1000 == free
-    assert known.recall_at(free) == 1 and known.recall_at(0.99 * free) < 1 and known.recall_at(0) == 0
+    hindsight = oracle.hindsight(oracle.trial)
+    free = float(hindsight.totals[0]) / 1000
+    assert hindsight.clairvoyant.costs(hindsight.kept(0)).sum() / 1000 == free
+    assert hindsight.recall_at(free) == 1 and hindsight.recall_at(0.99 * free) < 1 and hindsight.recall_at(0) == 0
 
 
 @pytest.mark.parametrize("mode", [{"rates": ["120%", "200%"], "latency_bound": "20us"}, {"demands": ["30%", "80%"]}])
@@ -84,32 +84,32 @@ def test_the_oracle_at_rates_and_demands(events: pa.Table, mode: dict[str, Any])
 
 
 def test_the_oracle_drops_more_where_the_queue_is() -> None:
-    """Four fifths of the stream are thin, and need no more than what is useless there: the rest must not cost them."""
+    """Four fifths of the stream are sparse and lose nothing: drops are needed only in the dense fifth."""
     plain = ds1(events=EVENTS, seed=5)
     gaps = np.diff(plain["ts"].to_numpy(), prepend=0) * np.where(np.arange(EVENTS) % 5_000 < 4_000, 4, 1)
     stream = plain.set_column(3, "ts", pa.array(np.cumsum(gaps)))
-    oracle = Kept()
+    oracle = RecordingOracle()
     report = fc.evaluate(
         query(Q1.replace("2ms", "6ms")), stream, shedders=["ri", "ss", oracle], rates=["400%"], latency_bound="200us",
         cost_table=fc.CostTable("paper, in us", visited=1000, created=1000), index="key",
     )  # fmt: skip
     (row,) = rows(report, "oracle")
-    known = oracle.hindsight(oracle.trial)
+    hindsight = oracle.hindsight(oracle.trial)
     assert row["held"] and row["recall"] > max(other["recall"] for other in report.rows[:2])
-    everywhere = known.recall_at(EVENTS / row["throughput"] * 1e9)  # with the same work
+    everywhere = hindsight.recall_at(EVENTS / row["throughput"] * 1e9)  # with the same work
     assert row["recall"] <= everywhere + 0.01
-    assert row["recall"] > _even(oracle.trial, known)
+    assert row["recall"] > _even(oracle.trial, hindsight)
 
 
-def _even(trial: Any, known: Any) -> float:
-    """What is found if as little is dropped everywhere as holds the bound."""
-    from fastcep.evaluation import oracle as own
+def _even(trial: Any, hindsight: Any) -> float:
+    """Return the recall if the same step holds the bound in all parts of the stream."""
+    from fastcep.evaluation import oracle as module
 
     (target,) = trial.targets
-    for step in range(0, len(known.totals), 10):
-        run = own._Run.of(trial, target, known, known.kept(step))
-        if own._reached(trial, target, run):
-            return float(known.left[step] / known.left[0])
+    for step in range(0, len(hindsight.totals), 10):
+        run = module._Run.of(trial, target, hindsight, hindsight.kept(step))
+        if module._reached(trial, target, run):
+            return float(hindsight.left[step] / hindsight.left[0])
     raise AssertionError
 
 
@@ -123,7 +123,7 @@ def test_by_percentile(events: pa.Table) -> None:
 
 def test_what_the_oracle_is_not_for(events: pa.Table) -> None:
     options: dict[str, Any] = {"shedders": ["oracle"], "bounds": ["50%"], "cost_table": "paper"}
-    with pytest.raises(fc.ValidationError, match="'oracle' is for one query"):
+    with pytest.raises(fc.ValidationError, match="'oracle' supports only one query"):
         fc.evaluate([query(), query(Q1, "other")], events, **options)
     negation = query("PATTERN SEQ(A a, NEG B b, C c) WHERE [ID] WITHIN 1ms")
     with pytest.raises(fc.ValidationError, match="monotonic"):
@@ -136,7 +136,7 @@ def test_what_the_oracle_is_not_for(events: pa.Table) -> None:
 
 
 def test_informed_at_demands(events: pa.Table) -> None:
-    """Also classes of events are known to an engine of which always the same is demanded."""
+    """Event classes also work with a constant demand."""
     report = fc.evaluate(
         query(), events, shedders=["rs", "informed"], demands=["30%", "80%"], cost_table="paper", index="key"
     )
@@ -145,7 +145,7 @@ def test_informed_at_demands(events: pa.Table) -> None:
 
 
 def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None:
-    """Half of the work is for what cannot lead to a match, by its values."""
+    """Half of the work is for partial matches whose values cannot lead to a match."""
     report = fc.evaluate(
         query(), events, shedders=["ss", "informed"], bounds=["80%", "60%", "55%", "30%"], cost_table="paper",
         index="key", skip=0.1,
@@ -159,9 +159,10 @@ def test_informed_loses_nothing_as_long_as_it_need_not(events: pa.Table) -> None
 
 
 def test_informed_never_sees_the_events(events: pa.Table) -> None:
-    """What it knows is the same for another stream of the same generator."""
-    made = [Informed().knowing((query(),), _stream(ds1(EVENTS, seed)), _setting()) for seed in (1, 2)]
-    assert made[0].args[0][0].parts == made[1].args[0][0].parts and made[0].args[0][0].parts["children"].num_rows > 100
+    """Its models are the same for another stream of the same generator."""
+    factories = [Informed().prepare((query(),), _stream(ds1(EVENTS, seed)), _setting()) for seed in (1, 2)]
+    first, second = (factory.args[0][0].parts for factory in factories)
+    assert first == second and first["children"].num_rows > 100
 
 
 def _stream(table: pa.Table) -> Any:
@@ -176,12 +177,12 @@ def _setting() -> Any:
     return Setting("bounds", costs=fc.CostTable.named("paper"), index="key")
 
 
-def test_generators_are_told_by_their_columns_and_values() -> None:
+def test_generators_are_recognised_by_columns_and_values() -> None:
     assert generator_of(ds1(2000, 3), SCHEMA).c_values == (1, 10)
     assert generator_of(ds1(2000, 3, c_values=(2, 6)), SCHEMA).c_values == (2, 6)
     other = ds1(2000, 3)
     wrong = other.set_column(2, "V", pa.array(np.arange(2000)))
-    with pytest.raises(fc.ValidationError, match="'V' goes from 1 to 10"):
+    with pytest.raises(fc.ValidationError, match="'V' ranges from 1 to 10"):
         generator_of(wrong, SCHEMA)
     with pytest.raises(fc.ValidationError, match="knows the generators ds1"):
         generator_of(other.rename_columns(["type", "ID", "W", "ts"]), SCHEMA)

@@ -1,4 +1,4 @@
-"""What a report gives."""
+"""Report of an evaluation."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_rows_as_a_table(report: Report) -> None:
     assert [name for name in report.rows[0] if name not in table.column_names] == []
 
 
-def test_what_helps(report: Report) -> None:
-    """Without a decision nothing is shed and no bound held: a tighter bound would not help."""
-    with pytest.raises(fc.ValidationError, match="where the bound was not held, give a larger one") as caught:
+def test_remedies(report: Report) -> None:
+    """Without a decision nothing is shed and the bound is not held; a tighter bound would not help."""
+    with pytest.raises(fc.ValidationError, match="where the bound was not held, give a larger bound") as caught:
         evaluated("ri", bounds="60%", cost_table="measured", detector="queue").check()
     assert "detector never fired" in str(caught.value) and "tighter" not in str(caught.value)
 
 
-def test_what_it_says_of_itself(report: Report) -> None:
+def test_representation(report: Report) -> None:
     assert repr(report) == "Report('ri', 'rs': 4 rows, 2 of which do not count)"
     sound = evaluated("ri", bounds="60%")
     assert repr(sound) == "Report('ri': 1 rows)" and sound.check() is sound

@@ -1,4 +1,4 @@
-"""Runs in other processes."""
+"""Evaluations in other processes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_processes_give_the_same_bytes() -> None:
     here = evaluated(shedders, bounds=["90%", "50%"], seeds=2)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         runner: Runner = pool
-        told: list[int] = []
+        progress: list[int] = []
         there = evaluated(
-            shedders, bounds=["90%", "50%"], seeds=2, runner=runner, progress=lambda done, of: told.append(done)
+            shedders, bounds=["90%", "50%"], seeds=2, runner=runner, progress=lambda done, of: progress.append(done)
         )
         again = evaluated(shedders, stream().slice(0, 15_000), bounds=["90%"], runner=runner)
-    assert there.to_json() == here.to_json() and told == list(range(21))
+    assert there.to_json() == here.to_json() and progress == list(range(21))
     assert again.to_json() == evaluated(shedders, stream().slice(0, 15_000), bounds=["90%"]).to_json()
 
 
@@ -31,7 +31,7 @@ class RandomMatchesOfOwn(fc.shedding.RandomMatches):
     name = "own"
 
 
-def test_what_cannot_be_sent_is_told() -> None:
+def test_an_error_if_a_strategy_cannot_be_pickled() -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(
         fc.ValidationError, match=r"runner: the shedders cannot be sent to other processes .*top level of a module"
     ):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.evaluation.clairvoyant_input import first_behind
+from fastcep.evaluation.clairvoyant_input import first_after
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Step
@@ -88,8 +88,8 @@ class Groups:
         self.stored[self.placed] = True
         own = self.events[self.placed]
         self.edges = np.array(
-            [first_behind(probed, begin, until, own)]
-            + [first_behind(probed, begin, until, np.maximum(limit[self.placed], own)) for limit in limits]
+            [first_after(probed, begin, until, own)]
+            + [first_after(probed, begin, until, np.maximum(limit[self.placed], own)) for limit in limits]
         )  # [slices + 1][rows]: what is met in slice s lies between s and s + 1
 
     # ------------------------------------------------------------------------------------------------------- a state
