@@ -16,12 +16,11 @@ from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
-from fastcep.engine.parallel_match import match_in_threads
 from fastcep.engine.partitioned_matcher import Matching, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
-from fastcep.engine.store_trial import CUT_SHORT, TRIED, StoreTrial
+from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.engine.timeouts import TimedOut
@@ -269,40 +268,17 @@ class QuerySet:
 
     # ----------------------------------------------------------------------- events
 
-    def match(self, batch: EventBatch, position: int, faults: Faults, of: int) -> None:
-        """Run all queries over a batch whose first event has this position; one that fails does not stop the others.
+    def prepare_piece(self, events: Batch, faults: Faults) -> set[int]:
+        """Prepare the queries for the next events: foreign key groups, explicit windows.
 
-        It may be a piece of a larger one, ``of`` so many events, by which it is seen whether threads share the work.
+        Returns
+        -------
+        set of int
+            Numbers of the queries that cannot take the events, because their windows could not be found.
         """
-        events = Batch(batch, position)
         if self.owned is not None:
-            self._ignore_foreign(batch, self.owned)
-        going = [item for item in self.running if self._bound(item, events, faults)]
-        if self.pool is not None:
-            match_in_threads(going, events, self.slices(events), self.ring, self.pool, faults, of)
-            return
-        for first, last, shared in self.slices(events):
-            going = [item for item in going if self._run(item, events, first, last, shared, faults)]
-            if self.control is not None:
-                self.control.taken(batch.time, first, last)
-            if self.trials:
-                lost = {
-                    item.trial.matcher for item in going
-                    if item.trial is not None and not item.trial.follow(events, self.ring, first, last, shared)
-                }  # fmt: skip
-                out = {number for number, item in enumerate(self.running) if item not in going}
-                times = events.source.time
-                self.judge(events.position + last, int(times[first]), int(times[last - 1]), out, lost)
-
-    def slices(self, events: Batch) -> Iterator[tuple[int, int, bool]]:
-        """The parts of a batch that all queries go over before the next, and whether they share filters in it."""
-        count, first, alone = len(events.source), 0, len(self.running) == 1
-        while first < count:
-            last = min(first + (TRIED if self.trials else count if alone else _SLICE), count)
-            if self.control is not None:
-                last = first + self.control.stretch(last - first)
-            yield first, last, not alone and self._filters.run(events, first, last)
-            first = last
+            self._ignore_foreign(events.source, self.owned)
+        return {number for number, item in enumerate(self.running) if not self._find_windows(item, events, faults)}
 
     def judge(self, position: int, first_time: int, time: int, out: set[int], lost: set[Matcher]) -> bool:
         """End the trials that have told enough, or cannot go on, at ``position``; returns whether any has ended.
@@ -340,35 +316,23 @@ class QuerySet:
                 matcher.ignore(foreign[item.plan.key])
         self.foreign_events += int(np.count_nonzero(np.any(list(foreign.values()), axis=0)))
 
-    def _bound(self, item: RunningQuery, events: Batch, faults: Faults) -> bool:
-        """Tell a query what opens and closes its explicit windows; returns whether it can go on."""
-        if item.windows is not None:
-            lost = item.matcher.lost
-            try:
-                item.matcher.use_bounds(*item.windows.find(events, self.ring))
-            except Exception as error:
-                item.matcher.drop(events.last_time)
-                item.matcher.forget_windows()
-                if isinstance(error, MemoryError):
-                    dropped = item.matcher.lost - lost
-                    faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
-                else:
-                    faults.failed(item.name, error)
-                return False
-        return True
-
-    def _run(self, item: RunningQuery, events: Batch, first: int, last: int, shared: bool, faults: Faults) -> bool:
-        """Run one query; returns whether it took all the events."""
-        matcher = item.matcher
-        lost = matcher.lost
+    def _find_windows(self, item: RunningQuery, events: Batch, faults: Faults) -> bool:
+        """Find which events open and close the explicit windows of a query; return whether the query can take them."""
+        if item.windows is None:
+            return True
+        lost = item.matcher.lost
         try:
-            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `PartitionedMatcher` here
+            item.matcher.use_bounds(*item.windows.find(events, self.ring))
         except Exception as error:
-            item.fail(error, events.last_time, faults)
+            item.matcher.drop(events.last_time)
+            item.matcher.forget_windows()
+            if isinstance(error, MemoryError):
+                dropped = item.matcher.lost - lost
+                faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
+            else:
+                faults.failed(item.name, error)
             return False
-        if taken < last:
-            faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
-        return taken == last
+        return True
 
     def decide(self, clock: int | None, position: int, faults: Faults, *, complete: bool) -> None:
         """Decide the matches that wait for a time before ``clock``; if the stream is complete, all."""

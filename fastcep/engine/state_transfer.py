@@ -73,7 +73,7 @@ class StateTransfer:
             chosen = self._owned(groups)
             data, rest = extracted(self.parts(), chosen)
             self._stream.queries.exchange(rest, self._owns.difference(chosen))
-            self._stream.choose_path()
+            self._stream.configure()
             return data
 
     def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
@@ -100,7 +100,7 @@ class StateTransfer:
                 raise
             owned = self._owns.union(groups)
             self._stream.queries.exchange(matchers, None if len(owned) == GROUPS else owned)
-            self._stream.choose_path()
+            self._stream.configure()
 
     def resume(self, stored: StoredState) -> None:
         """Let a new stream, of queries without state, go on where a snapshot was taken; see `Engine.restore`."""
@@ -118,7 +118,7 @@ class StateTransfer:
         if groups is None or "control" in header:  # key groups leave the control behind; it begins anew
             with _understood():
                 self.resume_control(header.get("control"))
-        stream.choose_path()
+        stream.configure()
 
     def resume_control(self, stored: dict[str, Any] | None) -> None:
         """Go on as the overload control of a snapshot."""

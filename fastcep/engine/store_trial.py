@@ -12,10 +12,8 @@ bench.compare_limit`` shows them (docs/performance.md).
 
 from __future__ import annotations
 
-from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.constant_binding import ConstantBinder
-from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.query import ast
 
@@ -54,13 +52,6 @@ class StoreTrial:
         self.matcher = Matcher(plan, link)
         self._begin = position
         self._first_time: int | None = None
-
-    def follow(self, events: Batch, ring: EventRing | None, first: int, last: int, shared: bool) -> bool:
-        """Take the events that the rows have taken; False: there is no memory for them, and this cannot go on."""
-        try:
-            return bool(self.matcher.process(events, ring, first, last, shared) == last)
-        except MemoryError:
-            return False
 
     def forget_output(self) -> bool:
         """Throw away what was found; False: there is no memory for that, and this cannot go on."""

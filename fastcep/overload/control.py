@@ -178,8 +178,8 @@ class Control:
         self._began = self.clock.now()
         return number
 
-    def taken(self, times: Ints, first: int, last: int) -> None:
-        """Take into account the events ``first:last`` behind `begin`, which have just been matched."""
+    def taken(self, first_time: int, last_time: int, first: int, last: int) -> None:
+        """Account for events that have just been matched: ``first:last``, counted from `begin`, with these times (ns)."""
         begun = self._first
         arrivals = None if self._arrivals is None else self._arrivals[begun + first : begun + last]
         number = last - first
@@ -200,11 +200,11 @@ class Control:
                 self._tell(processing, processing if arrivals is None else (now - arrivals).astype(np.float64))
             began = perf_counter_ns()
             self.monitor.record_stretch(spent / number, number, now, arrivals)
-        self._pace.add(number, spent, int(times[first]), None if arrivals is None else int(arrivals[0]))
+        self._pace.add(number, spent, first_time, None if arrivals is None else int(arrivals[0]))
         for query in self.queries:
             query.given += number
         if self._pace.since >= self._pace.step:
-            self._decide(int(times[last - 1]), begun + last, waited, began)
+            self._decide(last_time, begun + last, waited, began)
 
     def _tell(self, processing: Floats, event: Floats) -> None:
         for listener in self.listeners:

@@ -232,11 +232,11 @@ def test_queries_that_come_and_go() -> None:
         found = [rows(side.process(columns()))]
         side.add(fc.parse(PAIR + " RETURN a.s AS s", SCHEMA, name="two"))
         if side is long:
-            side._loop.close()
+            side._loop.is_direct = False
         found += [rows(sent(side, "A", k=3, s="x")), rows(sent(side, "B", k=3)), rows(sent(side, "B", ts=6, k=2))]
         side.remove("one")
         if side is long:
-            side._loop.close()
+            side._loop.is_direct = False
         found += [rows(sent(side, "A", ts=7, k=3, s="z")), rows(sent(side, "B", ts=8, k=3))]
         side.remove("two")
         found += [rows(sent(side, "B", ts=9, k=3))]

@@ -21,7 +21,6 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine import query_set as several
 from fastcep.engine import store_trial as trial
 from fastcep.engine import stream
 
@@ -33,7 +32,7 @@ DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="
 def trials_of(events: int, cheaper: str) -> Iterator[None]:
     """Let trials end after so many events, with this store."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (several, stream, trial):
+        for module in (stream, trial):
             patch.setattr(module, "TRIED", events)
         patch.setattr(trial, "_MOST_EVENTS", events)
         patch.setattr(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})

@@ -66,14 +66,14 @@ def run(engine: fc.Engine, batches: list[Any]) -> list[pa.Table]:
 def helped() -> Iterator[list[str]]:
     """The names of the threads that took part; the calling one waits until another has come to help."""
     names: list[str] = []
-    taken = rounds._taken
+    taken = rounds._process
 
     def told(*arguments: Any) -> Any:
         names.append(threading.current_thread().name)
         wait_for(lambda: any(name.startswith("fastcep") for name in names), "thread that helps")
         return taken(*arguments)
 
-    with patch.object(rounds, "_taken", told):
+    with patch.object(rounds, "_process", told):
         yield names
 
 
@@ -247,12 +247,12 @@ def test_a_part_that_fails_is_a_query_that_fails() -> None:
     engine = fc.Engine([query("plain"), query("kleene")], threads=2)
     alone, batches = fc.Engine(query("kleene")), stream(2, 3_000)
     failing = engine._stream.queries.running[0].matcher.parts[1]
-    taken = rounds._taken
+    taken = rounds._process
 
     def fails(part: Any, *arguments: Any) -> Any:
         return OSError("broken") if part is failing else taken(part, *arguments)
 
-    with patch.object(rounds, "_taken", fails), pytest.raises(QueryError) as caught:
+    with patch.object(rounds, "_process", fails), pytest.raises(QueryError) as caught:
         engine.process(batches[0])
     assert "'plain'" in str(caught.value) and "broken" in str(caught.value)
     own = alone.process(batches[0]).to_arrow()

@@ -57,7 +57,7 @@ class Run:
         self._key = (role, short, words, *options.items())
         self.engine = self._fresh.pop(self._key, None) or fc.Engine(self.document.queries, attributes=True, **options)
         if not short:
-            self.engine._loop.close()
+            self.engine._loop.is_direct = False
         self._rows: list[tuple[Any, Any]] = []
 
     def process(self, *batches: Any) -> list[Any]:

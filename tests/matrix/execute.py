@@ -22,7 +22,6 @@ import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
 from fastcep.engine import parallel_match as rounds
 from fastcep.engine import partitioned_matcher as parted
-from fastcep.engine import query_set as several
 from fastcep.engine import store_trial as trial
 from fastcep.engine import stream
 from fastcep.engine.stores import plan_for
@@ -116,7 +115,7 @@ def patched(run: Run) -> Iterator[None]:
 
         if run.trial is not None:
             events, cheaper = run.trial
-            for module in (several, stream, trial):
+            for module in (stream, trial):
                 put(module, "TRIED", events)
             put(trial, "_MOST_EVENTS", events)
             put(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
@@ -168,7 +167,7 @@ class Execution:
         """Give the whole stream, then compare."""
         run, (engine, *_) = self.run, self.fleet.engines
         if run.long_way:
-            engine._loop.close()
+            engine._loop.is_direct = False
         if kernels:
             assert engine.compile("5min"), engine.metrics()["kernels"]
         self.note_plans()

@@ -17,7 +17,7 @@ SAME = (*COUNTERS, "rows_visited", "stored_rows", "keys", "negated_events", "str
 def engine(queries: Any, *, short: bool = True) -> fc.Engine:
     made = quiet(fc.Engine, queries)
     if not short:
-        made._loop.close()
+        made._loop.is_direct = False
     return made
 
 
