@@ -103,7 +103,7 @@ def screened(piece: Piece, layout: Layout, schema: Schema, order: Order | None) 
     def describe(row: int, at: int, k: int) -> BadRow:
         fault = faults[at]
         values = layout.values(piece.batch, at)
-        return BadRow(layout.label, row, fault.column, fault.found, fault.expected, fault.mend, values)
+        return BadRow(layout.label, row, fault.column, fault.found, fault.expected, fault.remedy, values)
 
     return _parted(piece, dict.fromkeys(faults, 0), describe)
 

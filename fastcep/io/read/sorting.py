@@ -15,7 +15,7 @@ import pyarrow.ipc
 from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.convert import from_numpy
-from fastcep.events.row_screening import read_blind
+from fastcep.events.row_screening import read_without_strings
 from fastcep.events.types import is_text
 
 __all__ = ["SORT_BYTES", "sorted_batches"]
@@ -80,7 +80,7 @@ def sorted_batches(
 
 
 def _keyed(batch: pa.RecordBatch, schema: Schema, place: int) -> pa.RecordBatch:
-    events, keep = read_blind(schema, batch)
+    events, keep = read_without_strings(schema, batch)
     places = np.arange(place, place + batch.num_rows)
     if keep is not None:
         batch = batch.filter(from_numpy(keep))
