@@ -63,14 +63,13 @@ class DataError(FastcepError):
 
 
 class OrderError(DataError):
-    """The input is out of time order, by more than ``allowed_lateness`` if that is set.
+    """The input is out of time order, and ``allowed_lateness`` is not set.
 
     Parameters
     ----------
     what
-        What was found, and what was expected.
-    mend
-        The remedy.
+        First part of the message: what was found, and what was expected. The second argument is the second part, the
+        remedy.
     """
 
     def __init__(self, what: str, mend: str) -> None:
@@ -108,8 +107,8 @@ class MemoryLimitError(FastcepError):
 
     Attributes
     ----------
-    what, mend
-        The two parts of the message: what happened, and the remedy.
+    what
+        First part of the message: what happened. The second argument is the second part, the remedy.
     matches
         The `fastcep.Matches` that the call found, or None if the whole batch was rejected.
     over
@@ -160,8 +159,8 @@ class QueueFullError(FastcepError):
 
     Attributes
     ----------
-    what, mend
-        The two parts of the message: what happened, and the remedy.
+    what
+        First part of the message: what happened. The second argument is the second part, the remedy.
     taken
         Number of events, from the first of the batch, that are in the queue.
     """
