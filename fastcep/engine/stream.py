@@ -30,7 +30,7 @@ from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.layout import make_intake
+from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
@@ -103,7 +103,7 @@ class Stream:
         self._completes = False
         self._found: list[Matches] = []  # before the end of a call, also of one that a signal's handler ended
         self.loop = EventLoop(
-            self.queries, self.faults, make_intake(self.schema, self.strings),
+            self.queries, self.faults, make_batch_reader(self.schema, self.strings),
             single_events(self.schema, self.strings), self.strings,
         )  # fmt: skip
         self.loop.string_limit = self.unused.limit

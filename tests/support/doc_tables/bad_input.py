@@ -120,7 +120,7 @@ def share(data: bytes, part: float) -> bytes:
 CASES = [
     # ------------------------------------------------------------------ values of CSV
     Case("a text where a number is declared", "e.csv", csv(b"A,3,nine,,,"),
-         "row 2, column 'id': found 'nine', expected int64; mend the value"),
+         "row 2, column 'id': found 'nine', expected int64; fix the value"),
     Case("a number with a fraction for int64", "e.csv", csv(b"A,3,1.5,,,"),
          "row 2, column 'id': found '1.5', expected int64"),
     Case("a number beyond int64", "e.csv", csv(b"A,3,9223372036854775808,,,"),
@@ -132,7 +132,7 @@ CASES = [
     Case("a text that is not UTF-8", "e.csv", csv(b"A,3,9,,,caf\xe9"),
          r"row 2, column 'name': found 'caf\\xe9', expected UTF-8 text"),
     Case("too many fields", "e.csv", csv(b"A,3,9,,,x,y"),
-         "row 2: found 7 fields, expected 6; mend the row 'A,3,9,,,x,y'"),
+         "row 2: found 7 fields, expected 6; fix the row 'A,3,9,,,x,y'"),
     Case("too few fields", "e.csv", csv(b"A,3"), "row 2: found 2 fields, expected 6"),
     Case("a quote that is never closed", "e.csv", csv(b'A,3,9,,,"open'), "row 2: found a quote that is never closed"),
     Case("the same in a file compressed by gzip", "e.csv.gz", gzip.compress(csv(b"A,3,nine,,,")),
@@ -228,7 +228,7 @@ CASES = [
          "no column 'ts' for the time; did you mean 'tss'?", bad=None, matches=0),
     Case("a column that is there twice", "e.csv", csv(b"A,3,9,,,").replace(b"name", b"id"),
          "2 columns are called 'id' (A.id)", bad=None, matches=0),
-    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the names",
+    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the column names",
          bad=None, matches=0),
     Case("no such file", "e.csv", None, "no such file; check the path", bad=None, matches=0),
     Case("an unknown ending", "e.xlsx", csv(b"A,3,9,,,"), "expected a name that ends in .csv", bad=None, matches=0),
