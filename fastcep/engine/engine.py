@@ -248,7 +248,7 @@ class Engine(HasEventLoop):
             engine. Nothing has changed then.
         """
         with self._stream.exclusive():
-            built = check_query(query, self._stream.attributes, self._stream.asked(), self._stream.schema)
+            built = check_query(query, self._stream.attributes, self._stream.query_list(), self._stream.schema)
             warn_unbounded(built)
             self._stream.run([*self._stream.queries, self._transfer.prepared(built)])
 
@@ -269,7 +269,7 @@ class Engine(HasEventLoop):
         """
         with self._stream.exclusive():
             old = self._stream.queries[name]
-            others = [other for other in self._stream.asked() if other.name != name]
+            others = [other for other in self._stream.query_list() if other.name != name]
             built = check_query(query, self._stream.attributes, others, self._stream.schema)
             warn_unbounded(built)
             new = self._transfer.prepared(built)

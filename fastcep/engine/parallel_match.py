@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PARALLEL_FROM", "ParallelMatch"]
 
-#: Threads share a batch that is expected to have at least this many relevant events. To wake a thread and wait for it takes
-#: 40 to 90 us, a relevant event of the limit queries about 0.1 us. The calling thread alone matches smaller batches, with
-#: the same result.
+#: Threads share a batch that is expected to have at least this many relevant events. To wake a thread and wait for it
+#: takes 40 to 90 us, a relevant event of the limit queries about 0.1 us. The calling thread alone matches smaller
+#: batches, with the same result.
 PARALLEL_FROM = 2048
 
 

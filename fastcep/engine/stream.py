@@ -1,7 +1,7 @@
-"""What is behind an engine's calls: the stream so far, the queries, and one batch after the other through both.
+"""The stream of an engine: convert, check and order batches, and hand them to the compiled loop.
 
-A batch is validated whole before any of it is taken; its events are numbered, what later reads need goes into the event
-ring, and each query's compiled matcher runs over it without the GIL.
+A batch is validated as a whole before any event of it is taken. Events then get their positions, and the compiled loop
+(`fastcep._core.matcher.event_loop`) matches them. Where options need Python between events, the loop calls back here.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ from fastcep.query import ast
 
 __all__ = ["Stream"]
 
-#: Events of a piece where memory is limited. Its size must not depend on time: what is dropped for lack of memory depends on
-#: it.
+#: Number of events of a piece where memory is limited. It must not depend on time: what is dropped for lack of memory
+#: depends on it.
 _PIECE = 1 << 13
 _BUSY = "the engine is busy in another thread; use it from one thread at a time"
 
 
 class Stream:
-    """The events so far, the queries, and what takes one batch after the other through both.
+    """The events so far, the queries, and the compiled loop.
 
     `EventLoop` is the compiled loop; `configure` sets what it runs, and what it calls here between events.
 
     Parameters
     ----------
     queries
-        One or more, over one schema.
+        One or more queries over one schema.
     attributes
-        Whether they return all attributes; for queries that come later.
+        Whether queries that are added later return all attributes.
     reorder
-        Puts events in order; None: they must be.
+        Puts events in order; None if they must arrive in order.
     memory
-        The limit.
+        The memory limit.
     timed_out, timed_out_limit
-        Whether partial matches that have timed out are given out, and how many may wait for that.
+        Whether partial matches that have timed out are reported, and how many may wait for that.
     store
-        How partial matches are held.
+        Store of partial matches.
     index
-        By which equalities rows are found.
+        Equalities that are indexed.
     pool
-        Threads that share the work; None: there is only the calling one.
+        Threads that share the work; None for the calling thread alone.
     control
-        Keeps latency and memory within bounds; None: nothing does.
+        Overload control, which keeps latency and memory within bounds; None for none.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Stream:
             control.memory = self.memory_use
         self._signals = Signals()
         self._completes = False
-        self._found: list[Matches] = []  # before the end of a call, also of one that a signal's handler ended
+        self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
         self.loop = EventLoop(
             self.queries, self.faults, make_batch_reader(self.schema, self.strings),
             single_events(self.schema, self.strings), self.strings,
@@ -142,29 +142,29 @@ class Stream:
         self.configure()
 
     def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
-        """Run the rest, without one of the queries; give the matches that it has left."""
+        """Run the rest, without one of the queries; return the matches that this query has left."""
         self.memory.check_queries(rest, self.shared_bytes())
         if complete:
             self.queries.decide_one(old, None, self.loop.position, self.faults)
-        found = Matches([self.queries.found_by(old, self.faults)])
+        matches = Matches([self.queries.take_matches_of(old, self.faults)])
         self.run(rest)
-        return self.handed(found)
+        return self.handed(matches)
 
-    def asked(self) -> list[ast.Query]:
+    def query_list(self) -> list[ast.Query]:
         """Return the queries, in order."""
         return [item.query for item in self.queries]
 
     def shared_bytes(self, events: int = 0) -> int:
-        """Bytes that are held for all queries together, in a batch of so many events."""
-        return bytes_of_all(self.queries, self.strings, self.reorder) + self.queries.more_lists(events)
+        """Return the bytes held for all queries together, during a batch with this many events."""
+        return bytes_of_all(self.queries, self.strings, self.reorder) + self.queries.list_growth(events)
 
     def memory_use(self) -> tuple[int, int]:
-        """Bytes that are held, and that may be."""
+        """Return the bytes that are held, and the limit."""
         held = sum(item.nbytes for item in self.queries) + self.shared_bytes()
         return held, self.memory.bytes or 0
 
     def bytes_beside(self, batch: EventBatch, held: int) -> int:
-        """Bytes held beside the ring and the partial matches, when the batch has been taken, and ``held`` events."""
+        """Return the bytes held besides the ring and partial matches, once the batch and ``held`` events are taken."""
         kept = 0 if self.reorder is None else batch.nbytes
         ring = 0 if self.queries.ring is None else self.queries.ring.nbytes
         return self.shared_bytes(len(batch) + held) - ring + kept
@@ -242,13 +242,13 @@ class Stream:
         self.queries.decide(clock, self.loop.position, self.faults, complete=self._completes)
 
     def watermark(self) -> int | None:
-        """The time that no later event is taken from before; None at first."""
+        """Return the time before which no more events are taken; None before the first event."""
         if self.reorder is None:
             return self.loop.time
         return None if self.reorder.watermark == INT64_MIN else self.reorder.watermark
 
     def forget_strings(self, batch: EventBatch | None = None) -> None:
-        """Free the texts that nothing holds, not ``batch`` either."""
+        """Free the strings that neither the engine nor ``batch`` uses."""
         if self.loop.time is not None:
             self.queries.sweep(self.loop.time, self.loop.position)
         self.unused.forget(self.queries, self.reorder, batch)
@@ -271,25 +271,25 @@ class Stream:
         )  # fmt: skip
 
     def give(self) -> Matches:
-        """Give what was found, or the error on what went wrong."""
+        """Return the matches of the call, or raise the error of a query that failed."""
         with self._signals:
-            found = self.queries.found(self.faults)
+            matches = self.queries.take_matches(self.faults)
             if self.unused.due:
                 self.forget_strings()
-            return self.handed(found)
+            return self.handed(matches)
 
-    def handed(self, found: Matches) -> Matches:
-        """Return these matches after those that wait; if the handler of a signal raises, the next call returns them."""
-        found = Matches.joined([*self._found, found])
-        self._found = [found]
+    def handed(self, matches: Matches) -> Matches:
+        """Return the waiting matches, then these; if the handler of a signal raises, the next call returns them."""
+        matches = Matches.joined([*self._waiting, matches])
+        self._waiting = [matches]
         try:
             self._signals.deliver()
         except BaseException as error:
             self.loop.matches_wait = True
             error.add_note("fastcep: the call was carried out; the matches that it found come with the next call")
             raise
-        self._found, self.loop.matches_wait = [], False
-        return self.faults.settle(found)
+        self._waiting, self.loop.matches_wait = [], False
+        return self.faults.settle(matches)
 
     def deliver(self) -> None:
         """Run the handlers of the signals that have come; what one raises is raised here."""
@@ -298,7 +298,7 @@ class Stream:
     def read_events(self) -> None:
         """Take the matches, while the ring has the events that they read: they may leave it with the next ones."""
         if not self.queries.is_plain:
-            self._found.append(self.queries.found(self.faults))
+            self._waiting.append(self.queries.take_matches(self.faults))
 
     def interrupted(self, error: BaseException, taken: int, batch: Batch | None, size: int) -> None:
         """Keep the matches of a call that an error ended after ``taken`` of its ``size`` events."""
@@ -318,10 +318,10 @@ class Stream:
             )
 
     def check_given(self) -> None:
-        """Refuse to move state while matches wait, which are no part of it."""
-        if any(map(len, self._found)) or any(matcher.found for matcher in self.queries.matchers):
+        """Refuse to move state while matches wait: they are not part of the state."""
+        if any(map(len, self._waiting)) or any(matcher.found for matcher in self.queries.matchers):
             raise ValidationError(
-                "matches wait that were found by a call which a signal ended, and they are no part of the state; take "
-                "them first: process() the rest of the events, or none"
+                "matches of a call that a signal ended are waiting, and they are not part of the state; take them "
+                "first: process() the rest of the events, or an empty batch"
             )
 

@@ -179,7 +179,7 @@ class Control:
         return number
 
     def taken(self, first_time: int, last_time: int, first: int, last: int) -> None:
-        """Account for events that have just been matched: ``first:last``, counted from `begin`, with these times (ns)."""
+        """Account for the events ``first:last``, counted from `begin`, which have just been matched; times are ns."""
         begun = self._first
         arrivals = None if self._arrivals is None else self._arrivals[begun + first : begun + last]
         number = last - first

@@ -121,7 +121,7 @@ def test_state_does_not_move_while_matches_wait() -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.process(batch(ALL))
     set_pause()
-    with pytest.raises(ValidationError, match=r"matches wait .* take them first"):
+    with pytest.raises(ValidationError, match=r"are waiting, .* take them first"):
         engine.snapshot()
     taken = engine.metrics()["events"]
     found = rows(engine.process(batch(ALL[:0])))

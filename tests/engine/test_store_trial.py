@@ -94,8 +94,8 @@ def test_statistics_choose() -> None:
     ("options", "why"),
     [
         ({"store": "rows"}, "as asked for"),
-        ({"threads": 2}, "the usual one: with threads no other is tried"),
-        ({"memory_limit": "1MiB"}, "the usual one: with a memory limit no other is tried"),
+        ({"threads": 2}, "the default: with threads no other store is tried"),
+        ({"memory_limit": "1MiB"}, "the default: with a memory limit no other store is tried"),
     ],
 )
 def test_no_trial(options: dict[str, Any], why: str) -> None:
@@ -135,7 +135,7 @@ def test_key_groups_of_another_store_are_refused() -> None:
     other = fc.Engine(fc.parse(JOIN, DS1))
     other.process(events[:3_000])
     other.extract([2])  # which ends the trial
-    assert store_of(other) == ("rows", "key groups were moved while both were tried")
+    assert store_of(other) == ("rows", "key groups were moved while two stores were compared")
     other.process(events[3_000:])
     assert store_of(other)[0] == "rows"
 
@@ -146,7 +146,7 @@ def test_events_of_groups_elsewhere_are_not_counted() -> None:
     whole, part = (fc.Engine(fc.parse(JOIN, DS1)) for _ in range(2))
     part.extract(range(40))
     part.add(fc.parse(JOIN, DS1, name="later"))
-    assert store_of(part, 1) == ("rows", "the usual one: with key groups elsewhere no other is tried")
+    assert store_of(part, 1) == ("rows", "the default: with key groups elsewhere no other store is tried")
     table = whole.process(events).to_arrow()
     found = part.process(events)
     here = [number for number, key in enumerate(pick(table, events)) if fc.key_group(key) >= 40]
@@ -186,7 +186,7 @@ def test_flush_ends_a_trial() -> None:
     engine = fc.Engine(fc.parse(JOIN, DS1))
     engine.process(ds1(events=1_000, seed=7))
     engine.flush()
-    assert store_of(engine) == ("rows", "the stream ended before both were tried")
+    assert store_of(engine) == ("rows", "the stream ended before two stores were compared")
 
 
 @pytest.mark.parametrize(
