@@ -213,7 +213,8 @@ def wall(table: pa.Table) -> dict[str, Any]:
     rows = []
     maximum = fc.maximum_rate(
         lambda: fc.Engine(query, index="key", latency_bound="1h"),
-        table.slice(0, 200_000).to_batches(max_chunksize=BLOCK), "wall",
+        table.slice(0, 200_000).to_batches(max_chunksize=BLOCK),
+        "wall",
     )
     model = fc.fit(query, ds1(events=150_000, seed=77), index="key")
     truth: dict[float, int] = {}
