@@ -1,4 +1,4 @@
-"""Sides that are measured against each other: in one process they take turns, and there are several processes."""
+"""Measure alternatives ("sides") interleaved: they alternate pass by pass in one process, in several processes."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from bench.c_limit import CLimit
 from bench.queries import events
 
 Facts = dict[str, float]
-#: A pass over a side: seconds of CPU time, and facts about it, such as ``matches``.
+#: Function that runs one pass and returns the seconds of CPU time and facts, such as ``matches``.
 Side = Callable[[], tuple[float, Facts]]
 Sides = Mapping[str, Side]
-#: Of one process, per side: the median pass in milliseconds (``ms``), and the facts.
+#: Result of one process, for each side: the median pass in milliseconds (``ms``) and the facts.
 Run = dict[str, Facts]
 
 
-def engine_side(asked: fc.Query | Sequence[fc.Query], table: pa.Table | None = None) -> Side:
-    """Arrow in to Arrow out, with generated kernels, the engine made before; by default over DS1.
+def engine_side(queries: fc.Query | Sequence[fc.Query], table: pa.Table | None = None) -> Side:
+    """Return a side that runs an engine from Arrow to Arrow with generated kernels, by default over DS1.
 
-    Facts are matches, what the system took of the time (``system_ms``: mostly the pages of large outputs, which the C
-    program gets once), and what `Engine.metrics` says about rows and keys.
+    Facts are the matches, the system time (``system_ms``, mostly for the memory pages of large outputs, which the C
+    program requests only once), and the metrics of `Engine.metrics` about rows and keys.
     """
-    assert fc.Engine(asked).compile("5min"), "the generated kernels are not in use"
-    return partial(_engine_pass, asked, _ds1() if table is None else table)
+    assert fc.Engine(queries).compile("5min"), "the generated kernels are not in use"
+    return partial(_engine_pass, queries, _ds1() if table is None else table)
 
 
-def _engine_pass(asked: fc.Query | Sequence[fc.Query], table: pa.Table) -> tuple[float, Facts]:
-    engine = fc.Engine(asked)
+def _engine_pass(queries: fc.Query | Sequence[fc.Query], table: pa.Table) -> tuple[float, Facts]:
+    engine = fc.Engine(queries)
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_stime
     matches = len(engine.process(table).to_arrow())
     seconds, system = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_stime - before
-    found = engine.metrics()
+    metrics = engine.metrics()
     names = ("rows_visited", "keys", "stored_rows", "bytes_per_key", "bytes_per_row")
     return seconds, {"matches": matches, "system_ms": round(system * 1e3, 1)} | {
-        name: round(found[name], 1) for name in names
+        name: round(metrics[name], 1) for name in names
     }
 
 
 def limit_side(program: CLimit, query: str, window_us: int) -> Side:
-    """The same query in C, from rows in memory to matches there."""
+    """Return a side that runs a query in C, from rows in memory to matches in memory."""
 
     def once() -> tuple[float, Facts]:
         run = program.run(query, window_us=window_us)
@@ -61,43 +61,44 @@ def limit_side(program: CLimit, query: str, window_us: int) -> Side:
 def runs_of(
     module: str, title: str, cases: Mapping[str, Callable[[], Sides]], passes: int, runs: int = 5
 ) -> Iterator[tuple[str, list[Run]]]:
-    """Measure every case, a set of sides, or those that are named, in ``--runs`` new processes; yield what they found.
+    """Measure the cases named on the command line, by default all, and yield the runs of each.
 
-    These are told by ``--measure CASE`` to measure it, print the run as JSON and end.
+    A case is a set of sides. Each of its ``--runs`` runs is a new process with the option ``--measure CASE``, which
+    measures the case, prints the result as JSON and exits.
     """
     parser = argparse.ArgumentParser(description=title)
-    parser.add_argument("cases", nargs="*", choices=[[], *cases], default=[], help="which; by default all")
+    parser.add_argument("cases", nargs="*", choices=[[], *cases], default=[], help="cases to measure; by default all")
     parser.add_argument("--runs", type=int, default=runs)
-    parser.add_argument("--measure", choices=cases, help="one run of this case, as JSON")
-    given = parser.parse_args()
-    if given.measure is not None:
-        print(json.dumps(_take_turns(cases[given.measure](), passes)))
+    parser.add_argument("--measure", choices=cases, help="measure this case once and print JSON")
+    options = parser.parse_args()
+    if options.measure is not None:
+        print(json.dumps(_interleave(cases[options.measure](), passes)))
         raise SystemExit
-    for name in given.cases or cases:
+    for name in options.cases or cases:
         command = [sys.executable, "-m", module, "--measure", name]
-        outputs = [subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout for _ in range(given.runs)]
+        outputs = [subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout for _ in range(options.runs)]
         yield name, [json.loads(output) for output in outputs]
 
 
 def median_ms(runs: Sequence[Run], side: str) -> float:
-    """The median of a side's runs."""
+    """Return the median time of a side over runs, in milliseconds."""
     return statistics.median(run[side]["ms"] for run in runs)
 
 
 def median_facts(facts: Sequence[Facts]) -> Facts:
-    """The median of each fact."""
-    return {name: statistics.median_low([each[name] for each in facts]) for name in facts[0]}
+    """Return the median of each fact."""
+    return {name: statistics.median_low([pass_facts[name] for pass_facts in facts]) for name in facts[0]}
 
 
-def _take_turns(sides: Sides, passes: int) -> Run:
-    found: dict[str, list[tuple[float, Facts]]] = {name: [] for name in sides}
+def _interleave(sides: Sides, passes: int) -> Run:
+    results: dict[str, list[tuple[float, Facts]]] = {name: [] for name in sides}
     for _ in range(passes):
         for name, side in sides.items():
-            found[name].append(side())
+            results[name].append(side())
     return {
-        name: {"ms": round(statistics.median(seconds for seconds, _ in passed) * 1e3, 3)}
-        | median_facts([facts for _, facts in passed])
-        for name, passed in found.items()
+        name: {"ms": round(statistics.median(seconds for seconds, _ in side_results) * 1e3, 3)}
+        | median_facts([facts for _, facts in side_results])
+        for name, side_results in results.items()
     }
 
 

@@ -69,8 +69,8 @@ def shed_ratios(parts: Parts) -> list[str]:
     if free:
         events, matches = (value_of(paper, "oracle", free[0], key) for key in ("shed_event_ratio", "shed_match_ratio"))
         sentences.append(
-            f"{100 * events:.0f} % of the events and {100 * matches:.0f} % of the created partial matches contribute to "
-            "no match. The oracle sheds these at every demand, so its lines begin there. The paper's shares are of "
+            f"{100 * events:.0f} % of the events and {100 * matches:.0f} % of the created partial matches contribute "
+            "to no match. The oracle sheds these at every demand, so its lines begin there. The paper's shares are of "
             "live partial matches, so that a long-lived one counts more; ours are of created ones."
         )
     return sentences
