@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import Lineage, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     events.createOrReplaceTempView("events")
     for _ in range(int(runs)):
         cpu, wall = _seconds(java), time.perf_counter()
-        seen = Lineage()
+        seen = Observation()
         matches_frame = spark.sql(text).observe(seen, sf.count(sf.lit(1)).alias("matches"))
         matches_frame.write.format("noop").mode("overwrite").save()
         matches = seen.get["matches"]
