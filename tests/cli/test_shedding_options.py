@@ -278,7 +278,7 @@ NEW = (
         (["--latency-bound", "0ns"], "--latency-bound='0ns': expected a time above 0"),
         (
             ["--latency-bound", "1ns", "--shedder", "ri"],
-            "--latency-bound=1 ns is below what an event costs an engine that drops it, ",
+            "--latency-bound=1 ns is below the cost of a dropped event, ",
         ),
         (["--clock", "vitrual"], "--clock='vitrual': expected 'wall' or 'virtual'\n"),
         (

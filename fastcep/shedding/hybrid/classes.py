@@ -185,7 +185,7 @@ def _pruned(tree: Tree, members: pa.Table, responses: Sequence[Response]) -> Tre
 def _explained(tree: Tree, drawn: pa.Table, responses: Sequence[Response]) -> float:
     if not tree.features:
         return 0.0
-    return explained(tree.of(*matrix(drawn, tree.features)).astype(np.int64), responses)
+    return explained(tree.classify(*matrix(drawn, tree.features)).astype(np.int64), responses)
 
 
 def _bins(values: Floats, null: Flags) -> Ints:

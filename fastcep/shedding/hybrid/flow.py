@@ -234,7 +234,7 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds, windows: 
 
 def _told(own: Classes | Tree, names: Sequence[str], values: Floats, null: Bits) -> Bytes:
     columns = [list(names).index(feature) for feature in own.features]
-    return own.of(values[:, columns], null[:, columns])
+    return own.classify(values[:, columns], null[:, columns])
 
 
 def total(flows: Sequence[Flow]) -> Flow:

@@ -173,13 +173,13 @@ class Hybrid(Baseline):
         """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
         return [self._order(demand, before, view) for view in views]
 
-    def rest(self) -> None:
+    def stop_shedding(self) -> None:
         """Nothing is counted until load is shed again."""
         self._courses, self._standing = {}, {}
 
     def _order(self, demand: float, before: float, view: QueryView) -> DropPlan:
         name = view.plan.query.name
-        course = self._courses.setdefault(name, SheddingState(view.taken, view.taken))
+        course = self._courses.setdefault(name, SheddingState(view.received, view.received))
         levels, alert = self._levels_of(name, view), self._learned[name].alert
         if self.cuts:
             without = view.lost / max(1 - levels.choose(course.demand).saved, _LEFT)
@@ -206,16 +206,16 @@ class Hybrid(Baseline):
 
     def _keep_up(self, name: str, view: QueryView, course: SheddingState) -> None:
         """Hold what was counted against the flow, if a slice of the window has passed."""
-        passed = view.taken - course.since
-        if passed * view.slices < view.window:
+        passed = view.received - course.since
+        if passed * view.slices < view.window_size:
             return
-        course.since = view.taken
+        course.since = view.received
         counted, learned = view.flows(), self._learned[name]
-        if course.since - passed < course.began + view.window:  # some do not know for how many they stand
+        if course.since - passed < course.began + view.window_size:  # some do not know for how many they stand
             return
         chosen = self._levels_of(name, view).choose(course.demand)
         dropped = self._dropped(chosen, learned.alert)
-        if learned.learn(counted, passed, view.window, *dropped, course.share):
+        if learned.learn(counted, passed, view.window_size, *dropped, course.share):
             del self._levels[name]
             course.saved = 0.0
 
@@ -230,7 +230,7 @@ class Hybrid(Baseline):
 
     def _share(self, name: str, view: QueryView) -> float:
         """Of which share of the events children are to be counted."""
-        return min(1.0, max(_LEAST, view.spare / self._learned[name].flow.per_event))
+        return min(1.0, max(_LEAST, view.count_budget / self._learned[name].flow.per_event))
 
     def _levels_of(self, name: str, view: QueryView) -> DropOrder | CoveringKnapsack:
         if name not in self._levels:

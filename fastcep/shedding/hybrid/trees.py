@@ -132,7 +132,7 @@ def pruned(tree: Tree, values: Floats, null: Flags, responses: Sequence[Response
     responses
         What leaves are to tell, of the same members.
     """
-    found, sound = tree.of(values, null), ~(null | np.isnan(values)).any(axis=1)
+    found, sound = tree.classify(values, null), ~(null | np.isnan(values)).any(axis=1)
     leaf = tree.feature < 0
     rows: dict[int, Ints] = {}
     for node in reversed(range(len(leaf))):
@@ -229,5 +229,5 @@ def table_in(tree: Tree, low: Floats, high: Floats, are_whole: bool) -> Classes 
     if math.prod(shape) > _CELLS:
         return None
     cells = np.indices(shape).reshape(len(shape), -1).T + low
-    table = tree.of(cells, np.zeros(cells.shape, np.bool_)).reshape(shape)
+    table = tree.classify(cells, np.zeros(cells.shape, np.bool_)).reshape(shape)
     return Classes(tree.features, tuple(int(value) for value in low), table, tree.other)

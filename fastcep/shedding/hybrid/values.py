@@ -214,7 +214,7 @@ def _told(members: pa.Table, raw: Raw) -> tuple[npt.NDArray[np.uint8], Flags, Ra
         return none, none.astype(np.bool_), Range(np.empty(0), np.empty(0), False)
     values, null = matrix(members, raw.features)
     missing: Flags = np.asarray(null.any(axis=1))
-    found = np.where(missing, np.uint8(0), raw.of(values, null)).astype(np.uint8)
+    found = np.where(missing, np.uint8(0), raw.classify(values, null)).astype(np.uint8)
     known = values[~missing] if missing.any() else values
     low, high = known.min(axis=0, initial=np.inf), known.max(axis=0, initial=-np.inf)
     return found, missing, Range(low, high, whole(known))

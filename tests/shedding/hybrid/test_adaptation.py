@@ -44,7 +44,7 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
         shape = TableSizes(3, shedding.event_stride, 3, shedding.stride, 4)
         chosen = DropOrder(flow().steps(PAPER), flow(), shape).choose(demand)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
-    controlled(live).carry_out(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
+    controlled(live).apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)
     shedding.flows()
     return live, *tables

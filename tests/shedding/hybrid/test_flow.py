@@ -214,7 +214,7 @@ def test_classes_of_the_account_are_those_of_the_matcher() -> None:
 
 def _counted(classes: Classes, events: pa.Table, kind: str, size: int) -> list[float]:
     values = events["V"].to_numpy()[np.array(events["type"].to_pylist()) == kind].astype(float)[:, None]
-    return np.bincount(classes.of(values, np.zeros(values.shape, bool)), minlength=size).astype(float).tolist()
+    return np.bincount(classes.classify(values, np.zeros(values.shape, bool)), minlength=size).astype(float).tolist()
 
 
 def test_how_much_counts_vary_from_window_to_window() -> None:
