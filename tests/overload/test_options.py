@@ -199,12 +199,12 @@ def test_a_model_of_another_query_or_schema() -> None:
     wider = fc.Schema(
         {name: {"ID": "int64", "V": "int64", "W": "bool"} for name in "ABC"}, time="ts", type="type", time_unit="us"
     )
-    with pytest.raises(ModelError, match="is of query 'q1', not of 'q2'"):
+    with pytest.raises(ModelError, match="is for query 'q1', not for 'q2'"):
         fc.Engine(other, **options)
     with pytest.raises(ModelError, match="schema differs"):
         fc.Engine(fc.parse(TEXT, wider, name="q1"), **options)
     for change in (live.add, lambda query: live.replace("q1", query)):
-        with pytest.raises(ModelError, match="is of query 'q1', not of 'q2'"):
+        with pytest.raises(ModelError, match="is for query 'q1', not for 'q2'"):
             change(other)
     assert list(live.metrics()["queries"]) == ["q1"]
     live.process(EVENTS)

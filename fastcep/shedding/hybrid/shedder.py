@@ -23,7 +23,7 @@ from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
-from fastcep.shedding.options import as_chance, as_choice
+from fastcep.shedding.options import as_choice, as_probability
 from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
 
 __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
@@ -120,7 +120,8 @@ class Hybrid(Baseline):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
         self.cuts = cut
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
-        self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
+        self._adapt = adapt
+        self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         given = [model] if isinstance(model, Model | str | PathLike) else list(model)
         self._given = [item if isinstance(item, Model) else load_model(item) for item in given]
         self._models = {item.query.name: HybridModel.of(item) for item in self._given}

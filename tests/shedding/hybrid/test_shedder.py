@@ -216,7 +216,7 @@ def test_options() -> None:
     ):  # fmt: skip
         with pytest.raises(fc.ValidationError, match=message):
             Hybrid(**{"model": model()} | options)  # type: ignore[arg-type]
-    with pytest.raises(fc.errors.ModelError, match="'nowhere' is not there"):
+    with pytest.raises(fc.errors.ModelError, match="'nowhere' does not exist"):
         Hybrid("nowhere")
 
 
