@@ -153,11 +153,11 @@ def test_few_events_that_stand_for_many_tell_little() -> None:
 
 def test_it_is_on_the_alert_after_a_change() -> None:
     adapted = AdaptedFlow(flow())
-    assert not adapted.alert
+    assert not adapted.recently_changed
     changed = follow(adapted, ds1(events=WINDOW, seed=37, c_values=(11, 20)), *engine(0.6))
-    assert changed and adapted.alert
+    assert changed and adapted.recently_changed
     follow(adapted, ds1(events=12 * WINDOW, seed=38, c_values=(11, 20)), *engine(0.6))
-    assert not adapted.alert
+    assert not adapted.recently_changed
 
 
 def test_old_counts_fade() -> None:
