@@ -130,7 +130,7 @@ class StateTransfer:
                 "shedder=… and detector=… as they were"
             )
         if control is not None and stored is not None:
-            control.resume(stored)
+            control.restore(stored)
 
     # ----------------------------------------------------------------------- checks
 

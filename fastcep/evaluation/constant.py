@@ -61,9 +61,9 @@ class ConstantDemand(Shedder):
         self._decided = True
         return self.inner.decide(self.demand, before, views)
 
-    def rest(self) -> None:
+    def stop_shedding(self) -> None:
         """The inner one rests, too."""
-        self.inner.rest()
+        self.inner.stop_shedding()
 
     def spec(self) -> dict[str, Any]:
         """That of the inner one, with the demand."""

@@ -135,7 +135,7 @@ OF_RUNS = (
     ),
     Refusal("nothing for a second thread to do", (), (), "", "threads"),
     Refusal(
-        "latencies are measured, and load is shed, with one thread only", ("threads>1",), ("shedder",),
+        "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
     Refusal(
