@@ -1,1 +1,1 @@
-"""Streams that arrive at a given rate: input queue, replay, maximum throughput; and what operations cost."""
+"""Streams that arrive at a given rate: input queue, replay, maximum throughput; calibration of cost tables."""

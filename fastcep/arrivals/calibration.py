@@ -1,10 +1,11 @@
-"""What the counted operations cost on this machine: queries that do much of the one and little of the other are timed.
+"""Measure the cost of the counted operations on this machine by timing queries with different mixes of operations.
 
-The time of a run is taken as a sum of counters times nanoseconds, and the nanoseconds are those that fit all runs best.
-That is a model: one partial match is cheaper to look at than another. How far it is off is said beside the numbers.
+The model is linear: the time of a run is the sum of its counters, each times a cost in nanoseconds; the costs are a
+least-squares fit over all runs. Real costs vary, for example between partial matches, so the relative error is stored
+with the costs.
 
-From one process to the next most numbers stay within a tenth, that of a match does not (8 to 14 ns in nine processes).
-The package's ``measured.json`` is, of three processes, the one with the median cost of a match.
+Between processes most costs vary by at most 10 %; the cost of a match varies more (8 to 14 ns in nine processes). The
+package's ``measured.json`` is the calibration with the median cost of a match out of three processes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.arrivals.shedding_costs import relief
+from fastcep.arrivals.shedding_costs import measure_shedding
 from fastcep.datasets import ds1
 from fastcep.engine.engine import Engine
 from fastcep.errors import ValidationError
@@ -35,7 +36,7 @@ __all__ = [
     "COUNTERS", "WORKLOADS", "Calibration", "TimedRun", "calibrate", "fit", "machine", "measure", "workload_stream",
 ]  # fmt: skip
 
-#: Operations that are measured, and what counts them in `Engine.metrics`.
+#: Fitted operations, and their counters in `Engine.metrics`.
 COUNTERS = {
     "event": "events",
     "relevant": "relevant_events",
@@ -45,12 +46,12 @@ COUNTERS = {
 }
 
 _EVENTS = 200_000
-_ROUNDS = 3  # at least; of each query the fastest run counts, as what slows a run down is not its work
+_MIN_ROUNDS = 3  # the fastest run of each query is used, as slower ones measure disturbances
 _SAME = "a.ID = b.ID AND a.ID = c.ID"
 _Q1 = f"SEQ(A a, B b, C c) WHERE {_SAME} AND a.V + b.V = c.V"
 _SPARSE = f"SEQ(A a, B b, C c) WHERE {_SAME} AND a.V = 10 AND b.V = 10 AND c.V = 10"
 
-#: Queries over DS1 whose counters differ independently of each other. E and F are types that do not occur.
+#: Queries over DS1 with linearly independent counters. The event types E and F do not occur.
 WORKLOADS = {
     "Q1, 1 ms": f"{_Q1} WITHIN 1ms",
     "Q1, 2 ms": f"{_Q1} WITHIN 2ms",
@@ -75,7 +76,7 @@ WORKLOADS = {
 
 @dataclass(frozen=True)
 class TimedRun:
-    """A query's fastest run: its name, its counters by operation and its nanoseconds."""
+    """Fastest run of a query: its name, its counters by operation and its time in nanoseconds."""
 
     name: str
     counts: Mapping[str, int]
@@ -84,18 +85,18 @@ class TimedRun:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What `calibrate` found.
+    """Result of `calibrate`.
 
     Attributes
     ----------
     table
-        The cost table.
+        Cost table.
     runs
-        What was timed.
+        Timed runs.
     predicted
-        Of every run, the nanoseconds by the table.
+        Time of each run according to the table, in nanoseconds.
     about
-        Machine, versions, date, error and runs, to be kept beside the numbers.
+        Machine, versions, date, error and runs, to store with the table.
     """
 
     table: CostTable
@@ -106,19 +107,19 @@ class Calibration:
     @property
     def error(self) -> float:
         """The median relative error of the table over the runs."""
-        shares = [abs(told / run.nanoseconds - 1) for told, run in zip(self.predicted, self.runs, strict=True)]
-        return float(np.median(shares))
+        errors = [abs(time / run.nanoseconds - 1) for time, run in zip(self.predicted, self.runs, strict=True)]
+        return float(np.median(errors))
 
 
 def calibrate(name: str = "calibrated", seconds: float = 10.0) -> Calibration:
-    """Measure what the counted operations cost on this machine.
+    """Measure the cost of the counted operations on this machine.
 
     Parameters
     ----------
     name
-        Of the table.
+        Name of the table.
     seconds
-        How long to measure; every query runs three times at least.
+        Duration of the measurement in seconds; every query runs at least three times.
 
     Raises
     ------
@@ -132,34 +133,34 @@ def calibrate(name: str = "calibrated", seconds: float = 10.0) -> Calibration:
     counts = np.array([[run.counts[key] for key in COUNTERS] for run in runs], dtype=np.float64)
     costs = fit(counts, np.array([run.nanoseconds for run in runs]))
     measured = dict(zip(COUNTERS, costs.round(3).tolist(), strict=True))
-    table = CostTable(name, **measured, **relief(stream, measured["visited"], measured["created"]))
+    table = CostTable(name, **measured, **measure_shedding(stream, measured["visited"], measured["created"]))
     predicted = counts @ [measured[key] for key in COUNTERS]
-    found = Calibration(table, tuple(runs), tuple(predicted.tolist()), {})
-    return replace(found, about=_about(found))
+    calibration = Calibration(table, tuple(runs), tuple(predicted.tolist()), {})
+    return replace(calibration, about=_about(calibration))
 
 
 def workload_stream(events: int = _EVENTS) -> pa.Table:
-    """DS1, the type dictionary-coded, as Arrow sources usually give it."""
+    """Return DS1 with dictionary-encoded types, as Arrow sources usually have them."""
     table = ds1(events)
     return table.set_column(0, "type", table["type"].dictionary_encode()).combine_chunks()
 
 
 def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> list[TimedRun]:
-    """Time `Engine.process` over the stream for each query, in turns until the time is up; the fastest run counts.
+    """Time `Engine.process` over the stream for each query, in rounds, and return the fastest run of each.
 
     Parameters
     ----------
     workloads
         Patterns over DS1 by name.
     stream
-        The events.
+        Events.
     seconds
-        How long; but at least three turns.
+        Duration of the measurement in seconds; there are at least three rounds.
 
     Raises
     ------
     ValidationError
-        If the generated kernels are not in use, as then it would be the interpreter that is measured.
+        If the generated kernels are not in use; the times would be those of the interpreter.
     """
     schema = Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCDEF"}, time="ts", type="type", time_unit="us")
     queries = {name: parse(f"PATTERN {text}", schema) for name, text in workloads.items()}
@@ -168,32 +169,33 @@ def measure(workloads: Mapping[str, str], stream: pa.Table, seconds: float) -> l
     for query in queries.values():
         _warm(Engine(query, store="rows"))
     stop = perf_counter() + seconds
-    while rounds < _ROUNDS or perf_counter() < stop:
+    while rounds < _MIN_ROUNDS or perf_counter() < stop:
         for name, query in queries.items():
             engine = Engine(query, store="rows")
             _warm(engine)
             start = perf_counter_ns()
             engine.process(stream)
-            taken = perf_counter_ns() - start
-            if name not in best or taken < best[name].nanoseconds:
+            elapsed = perf_counter_ns() - start
+            if name not in best or elapsed < best[name].nanoseconds:
                 metrics = engine.metrics()
-                best[name] = TimedRun(name, {key: metrics[of] for key, of in COUNTERS.items()}, float(taken))
+                counts = {operation: metrics[counter] for operation, counter in COUNTERS.items()}
+                best[name] = TimedRun(name, counts, float(elapsed))
         rounds += 1
     return list(best.values())
 
 
 def fit(counts: npt.NDArray[np.float64], nanoseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The cost per operation, none negative, with the least squared relative error; every run counts the same.
+    """Fit non-negative costs per operation that minimise the squared relative error; all runs have the same weight.
 
-    The most negative operation is set to 0 and the rest fitted again until none is negative, which is not in all cases
-    the least error but needs NumPy only.
+    While a cost is negative, the most negative one is fixed at 0 and the others are fitted again. This does not always
+    give the minimum, but needs only NumPy.
 
     Parameters
     ----------
     counts
-        float64[runs, operations].
+        Counters of the runs, float64[runs, operations].
     nanoseconds
-        float64[runs], positive.
+        Times of the runs, float64[runs], positive.
 
     Returns
     -------
@@ -202,13 +204,13 @@ def fit(counts: npt.NDArray[np.float64], nanoseconds: npt.NDArray[np.float64]) -
     """
     relative = counts / nanoseconds[:, None]
     costs = np.zeros(counts.shape[1])
-    used = list(range(counts.shape[1]))
-    while used:
-        found = np.linalg.lstsq(relative[:, used], np.ones(len(counts)), rcond=None)[0]
-        if found.min() >= 0:
-            costs[used] = found
+    fitted = list(range(counts.shape[1]))
+    while fitted:
+        solution = np.linalg.lstsq(relative[:, fitted], np.ones(len(counts)), rcond=None)[0]
+        if solution.min() >= 0:
+            costs[fitted] = solution
             break
-        del used[int(found.argmin())]
+        del fitted[int(solution.argmin())]
     return costs
 
 
@@ -216,16 +218,16 @@ def _warm(engine: Engine) -> None:
     if not engine.compile("60s"):
         raise ValidationError(
             f"cannot calibrate: the generated kernels are not in use ({engine.metrics()['kernels']['reason']}); "
-            "wait until they are compiled, and leave FASTCEP_JIT unset"
+            "wait until they are compiled, and do not set FASTCEP_JIT"
         )
 
 
 def machine() -> dict[str, Any]:
-    """What this runs on: ``cpu`` and ``cores``."""
+    """Describe this machine: ``cpu`` and ``cores``."""
     return {"cpu": _processor(), "cores": os.cpu_count()}
 
 
-def _about(found: Calibration) -> dict[str, Any]:
+def _about(calibration: Calibration) -> dict[str, Any]:
     return {
         "machine": machine(),
         "versions": {"python": platform.python_version()}
@@ -233,18 +235,18 @@ def _about(found: Calibration) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "fitted": list(COUNTERS),
         "measured_apart": [name for name in OPERATIONS if name not in COUNTERS],
-        "median_relative_error": round(found.error, 3),
+        "median_relative_error": round(calibration.error, 3),
         "runs": [
-            {"name": run.name, "milliseconds": round(run.nanoseconds / 1e6, 3), "fitted": round(told / 1e6, 3)}
+            {"name": run.name, "milliseconds": round(run.nanoseconds / 1e6, 3), "fitted": round(time / 1e6, 3)}
             | dict(run.counts)
-            for run, told in zip(found.runs, found.predicted, strict=True)
+            for run, time in zip(calibration.runs, calibration.predicted, strict=True)
         ],
     }
 
 
 def _processor() -> str:
-    """The name of the processor, or of its kind where the system does not tell."""
-    facts = Path("/proc/cpuinfo")
-    lines: Sequence[str] = facts.read_text().splitlines() if facts.exists() else ()
-    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+    """Return the name of the processor, or its architecture if the system does not report the name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines: Sequence[str] = cpuinfo.read_text().splitlines() if cpuinfo.exists() else ()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

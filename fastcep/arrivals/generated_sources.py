@@ -1,4 +1,4 @@
-"""Streams for long replays, generated on the fly."""
+"""Generated streams for long replays, block by block."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["DS1Blocks", "ds1_blocks"]
 
 @dataclass(frozen=True)
 class DS1Blocks:
-    """DS1 in blocks, generated anew, the same, whenever it is iterated over.
+    """DS1 in blocks; each iteration generates the same blocks again.
 
     Attributes
     ----------
     events
-        In all.
+        Total number of events.
     block
-        Events in a block; the last one may hold fewer.
+        Events per block; the last block may have fewer.
     seed, c_values
-        As of `fastcep.datasets.ds1`.
+        As for `fastcep.datasets.ds1`.
     """
 
     events: int
@@ -36,12 +36,14 @@ class DS1Blocks:
 
 
 def ds1_blocks(events: int, block: int = CHUNK, seed: int = 7, c_values: tuple[int, int] = C_VALUES) -> DS1Blocks:
-    """DS1 for `replay` and `maximum_rate`: times go on from block to block, and no more than one is in memory.
+    """Return DS1 as a source for `replay` and `maximum_rate`, with one block in memory at a time.
+
+    Times continue from block to block.
 
     Raises
     ------
     ValidationError
-        If ``events`` or ``block`` is below 1, or ``c_values`` no range.
+        If ``events`` or ``block`` is below 1, or ``c_values`` is not a range.
     """
     check_size(events=events, block=block)
     check_values(c_values)

@@ -1,4 +1,4 @@
-"""How fast an engine is without shedding: what rates of a replay are relative to."""
+"""Maximum throughput of an engine without shedding, the reference for the rates of a replay."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 __all__ = ["maximum_rate"]
 
-#: The best of so many runs counts on the wall clock.
+#: Number of runs on the wall clock; the fastest one counts.
 _RUNS = 3
 
 
 def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock: Clock = "virtual") -> float:
-    """Measure how many events per second an engine reaches without shedding.
+    """Measure the maximum throughput of an engine without shedding.
 
     Parameters
     ----------
     make_engine
-        Makes an engine without a shedder.
+        Function that returns an engine without a shedder.
     blocks
-        Batches of events. On the wall clock they are gone through three times, after kernels are compiled; time to
+        Batches of events. On the wall clock they are processed three times, after kernels are compiled; the time to
         generate them is not counted.
     clock
-        ``virtual``: events by what they cost; ``wall``: as fast as it can, the best of three times.
+        ``virtual``: time according to the cost table; ``wall``: real time, the fastest of three runs.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock
     Raises
     ------
     ValidationError
-        If the engine has a shedder or another clock, or there are no events, or none that cost anything.
+        If the engine has a shedder or another clock, if there are no events, or if they take no time.
     """
     if clock not in CLOCKS:
         raise ValidationError(f"clock={clock!r}: expected {' or '.join(map(repr, CLOCKS))}")
@@ -49,8 +49,8 @@ def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock
         return _virtual(_checked(make_engine(), clock), blocks)
     if isinstance(blocks, Iterator):
         raise ValidationError(
-            f"blocks: on the wall clock they are gone through {_RUNS} times, a {type(blocks).__name__} can be once: "
-            "give a list, or an iterable that begins anew, such as ds1_blocks(…)"
+            f"blocks: the wall clock needs {_RUNS} runs, but a {type(blocks).__name__} can be iterated only once; "
+            "pass a list, or an iterable that can be iterated again, such as ds1_blocks(…)"
         )
     return max(_wall(_checked(make_engine(), clock), blocks) for _ in range(_RUNS))
 
@@ -58,33 +58,35 @@ def maximum_rate(make_engine: Callable[[], Engine], blocks: Iterable[Any], clock
 def _virtual(engine: Engine, blocks: Iterable[Any]) -> float:
     control = engine._stream.queries.control
     assert control is not None and isinstance(control.clock, VirtualClock)
-    events, began = engine.metrics()["events"], control.clock.picoseconds
+    events, start = engine.metrics()["events"], control.clock.picoseconds
     for block in blocks:
         engine.process(block)
-    return _per_second(engine.metrics()["events"] - events, (control.clock.picoseconds - began) / 1000)
+    return _per_second(engine.metrics()["events"] - events, (control.clock.picoseconds - start) / 1000)
 
 
 def _wall(engine: Engine, blocks: Iterable[Any]) -> float:
     engine.compile()
-    events, spent = engine.metrics()["events"], 0
+    events, elapsed = engine.metrics()["events"], 0
     for block in blocks:
-        began = perf_counter_ns()
+        start = perf_counter_ns()
         engine.process(block)
-        spent += perf_counter_ns() - began
-    return _per_second(engine.metrics()["events"] - events, spent)
+        elapsed += perf_counter_ns() - start
+    return _per_second(engine.metrics()["events"] - events, elapsed)
 
 
 def _per_second(events: int, nanoseconds: float) -> float:
     if not events or not nanoseconds:
-        raise ValidationError(f"blocks: {events:,} events that took {nanoseconds:g} ns tell no rate; give more")
+        raise ValidationError(f"blocks: {events:,} events in {nanoseconds:g} ns give no rate; pass more events")
     return events / nanoseconds * 1e9
 
 
 def _checked(engine: Engine, clock: str) -> Engine:
     control = engine._stream.queries.control
-    own = "virtual" if control is not None and isinstance(control.clock, VirtualClock) else "wall"
-    if own != clock:
-        raise ValidationError(f"clock={clock!r}, but the engine has another: make it with Engine(…, clock={clock!r})")
+    engine_clock = "virtual" if control is not None and isinstance(control.clock, VirtualClock) else "wall"
+    if engine_clock != clock:
+        raise ValidationError(
+            f"clock={clock!r}, but the engine has another clock; create it with Engine(…, clock={clock!r})"
+        )
     if control is not None and control.shedder is not None:
-        raise ValidationError(f"the engine has shedder={control.shedder.name!r}; the maximum is of one without")
+        raise ValidationError(f"the engine has shedder={control.shedder.name!r}, expected an engine without a shedder")
     return engine

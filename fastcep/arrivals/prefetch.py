@@ -1,4 +1,4 @@
-"""The events of a replay's source, block by block, generated a little ahead."""
+"""Prefetch the blocks of a replay's source."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _END = object()
 
 
 class Prefetch:
-    """The blocks of a source, a few of them generated ahead.
+    """Blocks of a source, a few of them generated in advance.
 
     Parameters
     ----------
     source
-        An iterable of batches, or one batch.
+        Iterable of batches, or a single batch.
     limit
-        How many events to take at most; None: all.
-    ahead
-        How many blocks are held.
+        Maximum number of events; None: all.
+    depth
+        Number of blocks to generate in advance.
 
     Attributes
     ----------
     total
-        How many events there are; None as long as nobody knows.
+        Total number of events; None while it is unknown.
     """
 
-    def __init__(self, source: Any, limit: int | None, ahead: int) -> None:
+    def __init__(self, source: Any, limit: int | None, depth: int) -> None:
         if limit is not None and limit < 1:
             raise ValidationError(f"events={limit}: expected at least 1")
         blocks = _iterable(source)
-        self._rest, self._ahead = limit, ahead
+        self._remaining, self._depth = limit, depth
         self._held: deque[pa.Table] = deque()
         self._read = 0
         self._ended = False
-        known = sum(map(len, blocks)) if isinstance(blocks, list) else getattr(source, "events", None)
-        self.total: int | None = known if isinstance(known, int) else limit
+        total = sum(map(len, blocks)) if isinstance(blocks, list) else getattr(source, "events", None)
+        self.total: int | None = total if isinstance(total, int) else limit
         if limit is not None and self.total is not None:
             self.total = min(limit, self.total)
         self._blocks = iter(blocks)
@@ -55,27 +55,27 @@ class Prefetch:
             self.fill()
 
     def limited(self, count: int) -> int:
-        """Not more than there are, as far as it is known."""
+        """Return ``count``, limited by the total number of events if it is known."""
         return count if self.total is None else min(count, self.total)
 
     def fill(self) -> None:
-        """Generate as many blocks ahead as is allowed."""
-        while len(self._held) < self._ahead and not self._ended:
-            block = next(self._blocks, _END) if self._rest != 0 else _END
+        """Generate blocks until the depth is reached."""
+        while len(self._held) < self._depth and not self._ended:
+            block = next(self._blocks, _END) if self._remaining != 0 else _END
             if block is _END:
                 self._ended, self.total = True, self._read
                 return
             table = as_table(block, "source")
-            if self._rest is not None:
-                table = table.slice(0, self._rest)
-                self._rest -= len(table)
+            if self._remaining is not None:
+                table = table.slice(0, self._remaining)
+                self._remaining -= len(table)
             self._read += len(table)
             if len(table):
                 self._held.append(table)
 
 
 def _iterable(source: Any) -> Iterable[Any]:
-    """The batches of a source; those of a list as tables."""
+    """Return the batches of a source; a list is converted to tables."""
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         return [as_table(source, "source")]
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):

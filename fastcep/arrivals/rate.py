@@ -1,4 +1,4 @@
-"""How fast events arrive: the nominal arrival time of each, and how many there are at a time."""
+"""Arrival rates: the nominal arrival time of each event, and the number of events that have arrived by a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ArrivalCounter", "Rate"]
 
 _SECOND = 1e9
 _FASTEST = 1e9  # events/s: one per nanosecond
-_AT_ONCE = 4096  # events whose arrivals are computed together
+_BLOCK = 4096  # events whose arrivals are computed together
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -24,17 +24,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate of arrivals: constant, or a profile of pieces that is repeated.
+    """Arrival rate: constant, or a periodic profile of pieces.
 
-    The time of an event is computed from its number alone, so that it does not depend on how the events are cut into
-    blocks. The first one arrives at 0.
+    The arrival time of an event depends only on its number, not on how the events are cut into blocks. The first event
+    arrives at 0.
 
     Attributes
     ----------
     rates
         Events per second in each piece.
     lengths
-        Of the pieces in ns; empty for a constant rate.
+        Length of each piece in ns; empty for a constant rate.
 
     Raises
     ------
@@ -47,7 +47,9 @@ class Rate:
 
     def __post_init__(self) -> None:
         if len(self.rates) != max(1, len(self.lengths)):
-            raise ValidationError(f"a rate has {len(self.rates)} rates, {len(self.lengths)} lengths: give each its own")
+            raise ValidationError(
+                f"a rate has {len(self.rates)} rates, {len(self.lengths)} lengths: give each rate a length"
+            )
         for rate in self.rates:
             if not 0 < rate <= _FASTEST:
                 raise ValidationError(f"rate {rate!r}: expected events per second, above 0 and at most {_FASTEST:g}")
@@ -57,23 +59,23 @@ class Rate:
 
     @classmethod
     def constant(cls, rate: float) -> Rate:
-        """The same rate all the time, in events per second."""
+        """Return a constant rate, in events per second."""
         return cls((float(rate),))
 
     @classmethod
     def bursts(
         cls, base: float, factor: float = 10, every: str | timedelta = "20s", length: str | timedelta = "2s"
     ) -> Rate:
-        """A rate that is ``factor`` times as high at the end of every period.
+        """Return a rate with a burst at the end of every period.
 
         Parameters
         ----------
         base
             Events per second between bursts.
         factor
-            How many times that there are in a burst.
+            Ratio of the rate in a burst to `base`.
         every, length
-            Of a period, and of the burst at its end.
+            Length of a period, and of the burst at its end.
 
         Raises
         ------
@@ -82,34 +84,35 @@ class Rate:
         """
         period, burst = parse_duration(every), parse_duration(length)
         if not 0 < burst < period:
-            raise ValidationError(f"bursts of length={length!r} every={every!r}: expected a part of the period")
+            raise ValidationError(f"bursts of length={length!r} every={every!r}: expected a length below the period")
         return cls((float(base), float(base) * factor), (period - burst, burst))
 
     @property
     def mean(self) -> float:
-        """Events per second over a whole period."""
+        """Mean number of events per second over a period."""
         if not self.lengths:
             return self.rates[0]
         return float(np.average(self.rates, weights=self.lengths))
 
     def arrivals(self, first: int, count: int) -> Ints:
-        """When the events ``first`` to ``first + count`` arrive: int64[count], ns from 0, ascending."""
+        """Return the arrival times of ``count`` events from number ``first``: int64[count], ns from 0, ascending."""
         return self._at(np.arange(first, first + count, dtype=np.int64))
 
     def arrived(self, times: npt.ArrayLike) -> Ints:
-        """How many events have arrived by each time (ns from 0; at it is by it), as int64."""
+        """Return the number of events that have arrived by each time, inclusive (ns from 0), as int64."""
         moments = np.asarray(times, dtype=np.int64)
         guess = np.ceil(self._events_until(moments + 1))  # arrival times are rounded down
         count = np.maximum(guess, 0).astype(np.int64)
-        while (more := self._at(count) <= moments).any():  # what floats are wrong by, so that both directions agree
-            count = count + more
-        while (less := (count > 0) & (self._at(np.maximum(count - 1, 0)) > moments)).any():
-            count = count - less
+        # correct rounding errors, so that this is the exact inverse of `arrivals`
+        while (too_low := self._at(count) <= moments).any():
+            count = count + too_low
+        while (too_high := (count > 0) & (self._at(np.maximum(count - 1, 0)) > moments)).any():
+            count = count - too_high
         return np.asarray(count)
 
     @cached_property
     def _edges(self) -> tuple[Ints, Floats]:
-        """Where the pieces begin and the last one ends: in ns, and in events."""
+        """Edges of the pieces in a period: in ns, and in events."""
         times = np.cumsum([0, *self.lengths])
         counts = [length * rate / _SECOND for rate, length in zip(self.rates, self.lengths, strict=True)]
         return times, np.cumsum([0.0, *counts])
@@ -119,41 +122,41 @@ class Rate:
             return np.asarray(np.floor(numbers * _SECOND / self.rates[0]).astype(np.int64))
         times, counts = self._edges
         periods = np.floor(numbers / counts[-1])
-        rest = numbers - periods * counts[-1]
-        piece = np.searchsorted(counts[1:-1], rest, side="right")
-        inside = (rest - counts[piece]) * _SECOND / np.array(self.rates)[piece]
+        offset = numbers - periods * counts[-1]
+        piece = np.searchsorted(counts[1:-1], offset, side="right")
+        inside = (offset - counts[piece]) * _SECOND / np.array(self.rates)[piece]
         begin, end = times[piece], times[piece + 1]
-        here = np.clip(begin + np.floor(inside).astype(np.int64), begin, end)
-        return np.asarray(periods.astype(np.int64) * times[-1] + here)
+        in_period = np.clip(begin + np.floor(inside).astype(np.int64), begin, end)
+        return np.asarray(periods.astype(np.int64) * times[-1] + in_period)
 
     def _events_until(self, moments: Ints) -> Floats:
-        """The events before a moment, as a real number."""
+        """Return the number of events before each moment, as a real number."""
         if not self.lengths:
             return np.asarray(moments * (self.rates[0] / _SECOND))
         times, counts = self._edges
-        periods, rest = np.divmod(moments, times[-1])
-        piece = np.searchsorted(times[1:-1], rest, side="right")
-        inside = (rest - times[piece]) * np.array(self.rates)[piece] / _SECOND
+        periods, offset = np.divmod(moments, times[-1])
+        piece = np.searchsorted(times[1:-1], offset, side="right")
+        inside = (offset - times[piece]) * np.array(self.rates)[piece] / _SECOND
         return np.asarray(periods * counts[-1] + counts[piece] + inside)
 
 
 class ArrivalCounter:
-    """Tells how many events have arrived at times that only grow, faster than `Rate.arrived`.
+    """Counter of arrived events at ascending times, faster than `Rate.arrived`.
 
     Parameters
     ----------
     rate
-        At which they do.
+        Rate of arrivals.
     """
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
         self._first = 0
-        self._times = rate.arrivals(0, _AT_ONCE)
+        self._times = rate.arrivals(0, _BLOCK)
 
     def __call__(self, time: int) -> int:
-        """How many events have arrived by the time, ns from 0."""
+        """Return the number of events that have arrived by a time, ns from 0."""
         if time >= self._times[-1]:
             self._first = int(self._rate.arrived(time))
-            self._times = self._rate.arrivals(self._first, _AT_ONCE)
+            self._times = self._rate.arrivals(self._first, _BLOCK)
         return self._first + int(np.searchsorted(self._times, time, side="right"))

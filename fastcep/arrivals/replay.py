@@ -1,9 +1,9 @@
-"""Replay a stream at a rate, on either clock, and tell what latencies the events had.
+"""Replay a stream at a rate, on either clock, and measure the latencies of its events.
 
-On the wall clock one thread generates blocks ahead and puts them into an `InputQueue` with their nominal arrival times;
-latencies count from these. Where that thread is late although the queue has room, it is the replay's own fault, a
-*stall*: the events arrive when they are put, and no statement is made of them. On the virtual clock there is one
-thread: the engine is given blocks with their arrival times, and is told how many events of later blocks wait by now.
+On the wall clock, a thread generates blocks in advance and puts them into an `InputQueue` with their nominal arrival
+times, from which latencies are measured. If that thread is late although the queue has room, the replay itself is at
+fault: this is a *stall*. The events then arrive when they are put, and are excluded from the results. On the virtual
+clock there is one thread: the engine gets blocks with their arrival times, and the number of later events that wait.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Replay", "Stalls", "replay"]
 
-#: Blocks that are generated ahead on the virtual clock: where they end, it is known how many events wait at most.
-_AHEAD = 8
+#: Blocks generated in advance on the virtual clock; the end of the stream in them limits the queue length.
+_DEPTH = 8
 
-#: Time between the begin of a wall run and its first event, ns: the queue is filled meanwhile.
+#: Time between the start of a run on the wall clock and its first event, in ns; the queue is filled in this time.
 _LEAD = 20_000_000
 
 Ints = npt.NDArray[np.int64]
@@ -44,16 +44,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(slots=True)
 class Stalls:
-    """What the replay itself was late with. Times are ns.
+    """Delays caused by the replay itself. Times are in ns.
 
     Attributes
     ----------
     count
-        Pieces of blocks that were handed over too late with room in the queue.
+        Number of parts of blocks that were put too late although the queue had room.
     total, longest
-        How much too late, by the first event.
+        Total and maximum delay of the first event of each part.
     events
-        That arrived late for this reason; they are not counted in `Replay.counted`.
+        Number of events that arrived late for this reason; `Replay.counted` excludes them.
     """
 
     count: int = 0
@@ -64,40 +64,40 @@ class Stalls:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came out of a replay. Latencies are in ns.
+    """Result of a replay. Latencies are in ns.
 
     Attributes
     ----------
     clock
         ``virtual`` or ``wall``.
     rate
-        At which the events were to arrive.
+        Nominal arrival rate.
     maximum
-        Events per second that the engine reaches without shedding, if it was given.
+        Maximum throughput without shedding in events per second, if the caller passed it.
     events, matches
-        How many there were.
+        Numbers of events and matches.
     seconds
-        From the first event's arrival until the last one was done, on the engine's clock.
+        Time from the arrival of the first event until the last one was processed, on the engine's clock.
     bound
-        The latency bound; None for none.
+        Latency bound; None without one.
     counted
-        Events that the following five are of: those after the share to skip, without those late by a stall.
+        Number of events that the next five attributes cover: without the skipped share, and without stalled events.
     over
-        How many of them had an event latency above the bound.
+        Number of counted events with an event latency above the bound.
     mean_processing, mean_event
-        Their mean latencies, the time in the queue excluded and included.
+        Mean latencies, without and with the time in the queue.
     longest_processing, longest_event
-        Their longest ones.
+        Maximum latencies, without and with the time in the queue.
     event_latency
-        Of all events that were recorded, see ``Engine.metrics()["shedding"]``.
+        Event latency of all recorded events, see ``Engine.metrics()["shedding"]``.
     shedder
-        Its name; None for none.
+        Name of the shedder; None without one.
     fired
-        Whether any shedding was ordered.
+        Whether any shedding occurred.
     longest_queue
-        The most events that waited; on the wall clock, when the engine took some.
+        Maximum queue length; on the wall clock, sampled when the engine took events.
     stalls
-        What the replay was late with; none on the virtual clock.
+        Delays caused by the replay; none on the virtual clock.
     metrics
         ``Engine.metrics()`` at the end.
     """
@@ -124,30 +124,30 @@ class Replay:
 
     @property
     def reached(self) -> float:
-        """Events per second that were worked off."""
+        """Events per second that the engine processed."""
         return self.events / self.seconds if self.seconds else 0.0
 
     @property
     def share_over_bound(self) -> float:
-        """The share of the counted events whose event latency was above the bound; 0.0 without one."""
+        """Share of the counted events with an event latency above the bound; 0.0 without a bound."""
         return self.over / self.counted if self.counted else 0.0
 
     def check(self) -> Replay:
-        """Return the result, if it is one.
+        """Return the result if it is meaningful.
 
         Raises
         ------
         ValidationError
-            If there is a shedder that never had to shed: the run says nothing about it.
+            If there is a shedder but nothing was shed: the run does not measure the shedder.
         """
         if self.shedder is None or self.fired:
             return self
-        known = "" if self.maximum is None else f", {self.maximum:,.0f} at most without shedding"
+        maximum = "" if self.maximum is None else f", {self.maximum:,.0f} at most without shedding"
         bound = "" if self.bound is None else f" of latency_bound={self.bound:,.0f} ns"
         raise ValidationError(
-            f"a replay with shedder={self.shedder!r} never shed, so that it says nothing about it: at "
-            f"{self.rate.mean:,.0f} events/s ({self.reached:,.0f} reached{known}) the longest event latency was "
-            f"{self.longest_event:,.0f} ns{bound}; give a rate above the maximum (fastcep.maximum_rate), a smaller "
+            f"a replay with shedder={self.shedder!r} never shed, so it does not measure the shedder: at "
+            f"{self.rate.mean:,.0f} events/s ({self.reached:,.0f} reached{maximum}) the longest event latency was "
+            f"{self.longest_event:,.0f} ns{bound}; use a rate above the maximum (fastcep.maximum_rate), a smaller "
             "latency bound, or more events"
         )
 
@@ -165,60 +165,63 @@ def replay(
     stretch: int = 4096,
     must_shed: bool = True,
 ) -> Replay:
-    """Let the events of a source arrive at a rate, and measure their latencies.
+    """Replay the events of a source at a rate, and measure their latencies.
 
     The engine is not flushed, and may be used before and after.
 
     Parameters
     ----------
     engine
-        With a latency bound, or a virtual clock.
+        Engine with a latency bound or a virtual clock.
     source
-        An iterable of batches, which may be generated on the fly; or one batch.
+        Iterable of batches, which may be generated on the fly; or a single batch.
     rate
-        Events per second, or a profile. It may be relative to what the engine reaches: ``1.2 * maximum_rate(…)``.
+        Events per second, or a profile. To set it relative to the maximum throughput: ``1.2 * maximum_rate(…)``.
     events
-        How many to take at most. None: all; how many these are is known of a list, and of a source with an attribute
+        Maximum number of events. None: all; the total is known for a list, and for a source with an attribute
         ``events``.
     skip
-        Share of the events, at the beginning, that is not in `Replay.counted`.
+        Share of the events at the start that `Replay.counted` excludes as warm-up.
     maximum
-        What `maximum_rate` gave, for reports.
+        Result of `maximum_rate`, for reports.
     collect
-        Is given all matches, call by call. On the wall clock no time passes meanwhile.
+        Function that receives the matches of each call. The wall clock is stopped while it runs.
     capacity, stretch
-        Of the input queue, on the wall clock: how many events are generated ahead. More than may wait within the bound:
-        events that wait beyond it are counted, but are put late.
+        Capacity of the input queue on the wall clock, and maximum number of events per call of the engine. The
+        capacity must exceed the queue length at which the latency bound is reached: events that wait for room are
+        counted, but put late.
     must_shed
-        Whether it is an error if there is a shedder and it never had to shed, see `Replay.check`.
+        Raise an error if there is a shedder and nothing was shed, see `Replay.check`.
 
     Raises
     ------
     ValidationError
-        If the engine measures no latencies; if an option is wrong; if some are to be skipped of nobody knows how many
-        events; if the source has events of types that the schema does not declare, and ignores; if nothing was shed
-        where something must be.
+        If the engine measures no latencies; if an option is wrong; if ``skip`` is given and the number of events is
+        unknown; if the source has events of undeclared types that the schema ignores; if nothing was shed although
+        ``must_shed`` is set.
     """
     control = control_of(engine)
     if control is None:
-        raise ValidationError("a replay measures latencies: Engine(…, latency_bound='…'), or clock='virtual'")
-    wanted = rate if isinstance(rate, Rate) else Rate.constant(rate)
+        raise ValidationError(
+            "a replay needs an engine that measures latencies: Engine(…, latency_bound='…'), or clock='virtual'"
+        )
+    profile = rate if isinstance(rate, Rate) else Rate.constant(rate)
     virtual = isinstance(control.clock, VirtualClock)
-    blocks = Prefetch(source, events, _AHEAD if virtual else 1)
+    blocks = Prefetch(source, events, _DEPTH if virtual else 1)
     clock = control.clock if isinstance(control.clock, WallClock) else None
     tally = ReplayStats(_skipped(skip, blocks.total), control.bound, collect, clock)
     episodes, fired = control.episodes.count, control.episodes.active
     with _listening(control, tally):
         if virtual:
             stalls = Stalls()
-            seconds, longest = _replay_virtual(engine, control, blocks, wanted, tally)
+            seconds, longest = _replay_virtual(engine, control, blocks, profile, tally)
         else:
-            queue = _ReplayQueue(engine, capacity, stretch, blocks, wanted, tally)
+            queue = _ReplayQueue(engine, capacity, stretch, blocks, profile, tally)
             seconds, longest, stalls = _replay_wall(queue), queue.metrics()["longest"], queue.stalls
     metrics = engine.metrics()
     result = Replay(
-        clock="virtual" if virtual else "wall", rate=wanted, maximum=maximum,
-        events=tally.events, matches=tally.matches, seconds=seconds, bound=control.bound, **tally.told(),
+        clock="virtual" if virtual else "wall", rate=profile, maximum=maximum,
+        events=tally.events, matches=tally.matches, seconds=seconds, bound=control.bound, **tally.results(),
         event_latency=metrics["shedding"]["event_latency"],
         shedder=None if control.shedder is None else control.shedder.name,
         fired=fired or control.episodes.count > episodes,
@@ -228,11 +231,11 @@ def replay(
 
 
 def _skipped(skip: float, total: int | None) -> int:
-    """How many events are not counted."""
+    """Return the number of events to skip as warm-up."""
     if not 0 <= skip < 1:
         raise ValidationError(f"skip={skip}: expected a share of the events, from 0 to below 1")
     if skip and total is None:
-        raise ValidationError(f"skip={skip} needs to know how many events there are: give events=…")
+        raise ValidationError(f"skip={skip} needs the number of events: pass events=…")
     return ceil(skip * total) if total is not None else 0
 
 
@@ -242,41 +245,42 @@ def _skipped(skip: float, total: int | None) -> int:
 def _replay_virtual(
     engine: Engine, control: Control, blocks: Prefetch, rate: Rate, tally: ReplayStats
 ) -> tuple[float, int]:
-    """The seconds that it took, and the longest queue."""
-    start, handed, longest, arrived = control.clock.now(), 0, 0, ArrivalCounter(rate)
+    """Run on the virtual clock; return the seconds that it took, and the maximum queue length."""
+    start, put, longest, arrived = control.clock.now(), 0, 0, ArrivalCounter(rate)
 
     def waiting(now: int) -> int:
-        return max(0, blocks.limited(arrived(now - start)) - handed)
+        return max(0, blocks.limited(arrived(now - start)) - put)
 
     def watch(first: int, event: Floats) -> None:
         nonlocal longest
-        done = rate.arrivals(first, len(event)) + np.floor(event).astype(np.int64)
-        beside = rate.arrived(done) if blocks.total is None else np.minimum(rate.arrived(done), blocks.total)
-        longest = max(longest, int((beside - np.arange(first + 1, first + len(event) + 1)).max(initial=0)))
+        ends = rate.arrivals(first, len(event)) + np.floor(event).astype(np.int64)
+        arrived_events = rate.arrived(ends) if blocks.total is None else np.minimum(rate.arrived(ends), blocks.total)
+        waiting_events = arrived_events - np.arange(first + 1, first + len(event) + 1)
+        longest = max(longest, int(waiting_events.max(initial=0)))
 
     tally.watch = watch
-    before, control.waiting = control.waiting, waiting
+    previous, control.waiting = control.waiting, waiting
     try:
         for table in blocks:
-            first, handed = handed, handed + len(table)
+            first, put = put, put + len(table)
             arrivals = start + rate.arrivals(first, len(table))
             tally.take(engine.process(table, origin="source", first_row=first, arrivals=arrivals))
-            _check_declared(tally.events, handed)
+            _check_declared(tally.events, put)
     finally:
-        control.waiting = before
+        control.waiting = previous
     return (control.clock.now() - start) / 1e9, longest
 
 
 def _replay_wall(queue: _ReplayQueue) -> float:
-    """The seconds that it took."""
+    """Run on the wall clock; return the seconds that it took."""
     queue.engine.compile()
     queue.blocks.fill()
     queue.start = queue.clock.now() + _LEAD
     producer = Thread(target=_produce, args=(queue,), name="fastcep-replay", daemon=True)
     producer.start()
     try:
-        for found in queue.run():
-            queue.tally.take(found)
+        for matches in queue.run():
+            queue.tally.take(matches)
             _check_declared(queue.tally.events, queue.metrics()["taken"])
     finally:
         queue.close()
@@ -285,27 +289,27 @@ def _replay_wall(queue: _ReplayQueue) -> float:
 
 
 def _produce(queue: _ReplayQueue) -> None:
-    handed = 0
+    put = 0
     try:
         for table in queue.blocks:
-            queue.put(table, queue.start + queue.rate.arrivals(handed, len(table)))
-            handed += len(table)
-    except BaseException as error:  # the consumer raises it; if it has closed the queue itself, nobody does
+            queue.put(table, queue.start + queue.rate.arrivals(put, len(table)))
+            put += len(table)
+    except BaseException as error:  # the consumer raises it, unless it has already closed the queue
         queue.fail(error)
     else:
         queue.close()
 
 
-def _check_declared(taken: int, handed: int) -> None:
-    if taken != handed:
+def _check_declared(taken: int, put: int) -> None:
+    if taken != put:
         raise ValidationError(
-            f"of the first {handed:,} rows of the source the engine took {taken:,}: there are events of types that the "
-            "schema ignores (other_types); leave them out of the source, as what is replayed is rows"
+            f"the engine accepted {taken:,} of the first {put:,} rows of the source: some have event types that the "
+            "schema ignores (other_types); remove them from the source, because a replay counts rows as events"
         )
 
 
 class _ReplayQueue(InputQueue):
-    """Finds out where its producer is late, and counts what waits in front of it for room, too."""
+    """Input queue that detects stalls of its producer; its length includes events that wait for room."""
 
     def __init__(
         self, engine: Engine, capacity: int, stretch: int, blocks: Prefetch, rate: Rate, tally: ReplayStats
@@ -315,29 +319,31 @@ class _ReplayQueue(InputQueue):
         self.stalls = Stalls()
         self.start = 0
         self._arrived = ArrivalCounter(rate)
-        self._late_until = 0  # when the last event was put that was late
+        self._late_until = 0  # time at which the last late event was put
 
     def arrived(self, now: int) -> int:
-        """By the nominal times, how many events wait."""
+        """Return the number of waiting events according to their nominal arrival times."""
         with self._changed:
             return max(0, self.blocks.limited(self._arrived(now - self.start)) - (self._put - self._waiting))
 
     def _arrive(self, arrivals: Ints, now: int) -> Ints:
-        """Events that could have been put in time, as there was room, arrive only now.
+        """Correct the arrival times of late events.
 
-        Those behind that were to arrive before that arrive with them, if they had to wait for room since.
+        Events that could have been put in time, because there was room, arrive now. Later events that should have
+        arrived before, but waited for room since then, arrive together with them.
         """
-        behind, first, last = np.searchsorted(arrivals, [self._late_until, self._room_since, now]).tolist()
-        if not behind and first >= last:
+        delayed, first, last = np.searchsorted(arrivals, [self._late_until, self._room_since, now]).tolist()
+        if not delayed and first >= last:
             return arrivals
         corrected = np.maximum(arrivals, self._late_until)
         if first < last:
-            late = now - int(arrivals[first])
-            own = self.stalls
-            own.count, own.total, own.longest = own.count + 1, own.total + late, max(own.longest, late)
+            delay = now - int(arrivals[first])
+            self.stalls.count += 1
+            self.stalls.total += delay
+            self.stalls.longest = max(self.stalls.longest, delay)
             corrected[first:last] = now
             self._late_until = now
-        for begin, end in ((0, behind), (max(first, behind), last)):
+        for begin, end in ((0, delayed), (max(first, delayed), last)):
             if begin < end:
                 self.stalls.events += end - begin
                 self.tally.late.append((self._put + begin, self._put + end))

@@ -1,4 +1,4 @@
-"""What a replay counts of each event."""
+"""Statistics of the events of a replay."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ Floats = npt.NDArray[np.float64]
 
 
 class ReplayStats:
-    """Counts exactly what comes after the share to skip, without events that a stall made late.
+    """Latency statistics of the events after the warm-up, without stalled events.
 
-    It listens to a `LatencyMonitor`. Sums are of whole picoseconds, so that they do not depend on how events were cut.
+    It is a listener of a `LatencyMonitor`. Sums are in integer picoseconds, so they do not depend on batch boundaries.
 
     Parameters
     ----------
     skip
-        How many events are not counted.
+        Number of events to skip as warm-up.
     bound
-        Latency bound in ns; None for none.
+        Latency bound in ns; None without one.
     collect
-        Is given all matches.
+        Function that receives all matches; None: none.
     clock
-        Stands still meanwhile, and while latencies are counted.
+        Clock that is stopped while `collect` runs and latencies are counted; None: no clock.
 
     Attributes
     ----------
     events, matches
-        How many came.
+        Numbers of events and matches so far.
     late
-        Events that a stall made late, from one number up to another, ascending.
+        Ranges of the numbers of events that a stall delayed, ascending: (first, last + 1).
     watch
-        Is told the number of the first event, and the event latencies, of all events.
+        Function that receives the number of the first event and the event latencies in ns of each batch; None: none.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class ReplayStats:
         self.late: deque[tuple[int, int]] = deque()
         self.watch: Callable[[int, Floats], None] | None = None
         self._skip, self._bound, self._collect = skip, bound, collect
-        self._apart: Callable[[], AbstractContextManager[None]] = nullcontext if clock is None else clock.paused
+        self._paused: Callable[[], AbstractContextManager[None]] = nullcontext if clock is None else clock.paused
         self._counted = self._over = self._processing = self._event = 0
         self._longest = [0.0, 0.0]
 
-    def take(self, found: Matches) -> None:
-        """Count matches, and hand them on."""
-        self.matches += len(found)
+    def take(self, matches: Matches) -> None:
+        """Count matches, and pass them to `collect`."""
+        self.matches += len(matches)
         if self._collect is not None:
-            with self._apart():
-                self._collect(found)
+            with self._paused():
+                self._collect(matches)
 
     def __call__(self, processing: Floats, event: Floats) -> None:
-        """Take the latencies of the next events, in ns."""
-        with self._apart():
+        """Add the latencies of the next events, in ns."""
+        with self._paused():
             self._count(processing, event)
 
     def _count(self, processing: Floats, event: Floats) -> None:
@@ -74,15 +74,15 @@ class ReplayStats:
         self.events = last
         if self.watch is not None:
             self.watch(first, event)
-        counts = np.ones(last - first, bool)
-        counts[: max(0, self._skip - first)] = False
+        is_counted = np.ones(last - first, bool)
+        is_counted[: max(0, self._skip - first)] = False
         while self.late and self.late[0][0] < last:
             begin, end = self.late[0]
-            counts[max(0, begin - first) : max(0, end - first)] = False
+            is_counted[max(0, begin - first) : max(0, end - first)] = False
             if end > last:
                 break
             self.late.popleft()
-        processing, event = processing[counts], event[counts]
+        processing, event = processing[is_counted], event[is_counted]
         self._counted += len(event)
         if self._bound is not None:
             self._over += int(np.count_nonzero(event > self._bound))
@@ -91,8 +91,8 @@ class ReplayStats:
         for kind, values in enumerate((processing, event)):
             self._longest[kind] = max(self._longest[kind], float(values.max(initial=0.0)))
 
-    def told(self) -> dict[str, Any]:
-        """The attributes of `Replay` that it counts."""
+    def results(self) -> dict[str, Any]:
+        """Return the statistics by the attribute names of `Replay`."""
         count = max(1, self._counted) * 1000
         return {
             "counted": self._counted, "over": self._over,

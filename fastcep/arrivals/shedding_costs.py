@@ -1,4 +1,4 @@
-"""What shedding itself costs on this machine: a birth that is refused, a row that is looked at, a decision."""
+"""Measure the cost of shedding itself on this machine: rejecting a new partial match, visiting a row, a decision."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from fastcep.events import Schema
 from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 from fastcep.query import parse
 
-__all__ = ["relief"]
+__all__ = ["measure_shedding"]
 
 _SCHEMA = Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCDE"}, time="ts", type="type", time_unit="us")
 _PAIRS = "PATTERN SEQ(A a, B b, E c) WHERE a.ID = b.ID AND a.ID = c.ID WITHIN 4ms"
 _NONE = "PATTERN SEQ(A a, B b, E c) WHERE a.ID = b.ID AND a.ID = c.ID AND b.V = 11 WITHIN 4ms"
 _ROWS = "PATTERN SEQ(A a, E b) WHERE a.ID = b.ID WITHIN 1h"
-_TURNS = 5
+_ROUNDS = 5
 _ALWAYS = 1 << 32
 
 
-def relief(stream: pa.Table, visited: float, created: float) -> dict[str, float]:
+def measure_shedding(stream: pa.Table, visited: float, created: float) -> dict[str, float]:
     """Measure the nanoseconds of ``refused``, ``purged`` and ``decision``.
 
     Parameters
     ----------
     stream
-        DS1.
+        Events of DS1.
     visited, created
-        Nanoseconds of a partial match that is looked at, and of one that is stored. Which share of both it costs to
-        look at one and refuse its child is measured.
+        Cost in nanoseconds of visiting a partial match, and of creating one. The measurement gives the cost of
+        visiting one and rejecting its child as a share of their sum.
     """
-    sides = ((_NONE, 0), (_PAIRS, 0), (_PAIRS, _ALWAYS))
-    turns = [[_pairs(stream, *side) for side in sides] for _ in range(_TURNS)]
-    none, stored, refused = (min(side) for side in zip(*turns, strict=True))
+    cases = ((_NONE, 0), (_PAIRS, 0), (_PAIRS, _ALWAYS))
+    rounds = [[_time_pairs(stream, *case) for case in cases] for _ in range(_ROUNDS)]
+    none, stored, refused = (min(times) for times in zip(*rounds, strict=True))
     share = max(refused - none, 0) / max(stored - none, 1)
     return {
         "refused": round(max(share * (visited + created) - visited, 0.0), 3),
-        "purged": round(min(_walked(stream) for _ in range(_TURNS)), 3),
-        "decision": round(min(_decided(stream) for _ in range(_TURNS))),
+        "purged": round(min(_time_row_visit(stream) for _ in range(_ROUNDS)), 3),
+        "decision": round(min(_time_decision(stream) for _ in range(_ROUNDS))),
     }
 
 
-def _pairs(stream: pa.Table, query: str, chance: int) -> int:
-    """Nanoseconds of a run in which births of pairs are refused with a chance."""
+def _time_pairs(stream: pa.Table, query: str, chance: int) -> int:
+    """Return the nanoseconds of a run that rejects new pairs with a probability of chance / 2^32."""
     engine = Engine(parse(query, _SCHEMA), store="rows")
     engine.compile()
     matcher = engine._stream.queries.matchers[0]
@@ -63,8 +63,8 @@ def _pairs(stream: pa.Table, query: str, chance: int) -> int:
     return perf_counter_ns() - start
 
 
-def _walked(stream: pa.Table) -> float:
-    """Nanoseconds per row of looking at all."""
+def _time_row_visit(stream: pa.Table) -> float:
+    """Return the nanoseconds per row of visiting all rows."""
     engine = Engine(parse(_ROWS, _SCHEMA), store="rows")
     engine.process(stream)
     matcher = engine._stream.queries.matchers[0]
@@ -75,17 +75,17 @@ def _walked(stream: pa.Table) -> float:
     return (perf_counter_ns() - start) / rows
 
 
-def _decided(stream: pa.Table) -> float:
-    """Nanoseconds of a decision, but for what it looks at."""
+def _time_decision(stream: pa.Table) -> float:
+    """Return the nanoseconds of a decision, without visiting rows."""
     engine = Engine(parse(_PAIRS, _SCHEMA), latency_bound="1s", shedder=_Half(), detector=_Always())
     engine.compile()
     engine.process(stream)
-    told = engine.metrics()["shedding"]
-    return float(told["overhead"] / told["decisions"])
+    shedding = engine.metrics()["shedding"]
+    return float(shedding["overhead"] / shedding["decisions"])
 
 
 class _Always(Detector):
-    """A detector that always asks for the same."""
+    """Detector with a constant demand."""
 
     name = "always"
 
@@ -97,7 +97,7 @@ class _Always(Detector):
 
 
 class _Half(Shedder):
-    """A shedder that refuses half of all births."""
+    """Shedder that rejects half of all new partial matches."""
 
     name, drops_matches = "half", True
 

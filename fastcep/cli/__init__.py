@@ -1,4 +1,4 @@
-"""The command ``fastcep``: ``run``, ``explain``, ``datasets`` and ``demo``."""
+"""The command ``fastcep`` and its subcommands."""
 
 from fastcep.cli.commands import app, main
 

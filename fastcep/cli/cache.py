@@ -18,7 +18,7 @@ __all__ = ["clear", "info"]
 
 
 def info(*, json: bool) -> None:
-    """Print what the folder holds: kernels and bytes, by what they were compiled by and for.
+    """Print the number and size of the compiled kernels, by compiler version and processor.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def info(*, json: bool) -> None:
         return
     print(f"folder   {facts['folder']}")
     print(f"kernels  {facts['kernels']:,} in {facts['bytes']:,} bytes")
-    print(f"stale    {facts['stale']:,}: by another version or for another processor; they go when the folder is full")
+    print(f"stale    {facts['stale']:,}: of another version or processor; removed when the folder is full")
     print(f"failed   {facts['failed']:,}: could not be compiled")
     print(f"refused  {facts['refused']:,}: damaged or foreign files")
     if facts["versions"]:
@@ -44,7 +44,7 @@ def info(*, json: bool) -> None:
 
 
 def clear() -> None:
-    """Remove every compiled kernel and print how many there were.
+    """Remove all compiled kernels and print their number.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def _open() -> Cache:
 
 def _facts() -> dict[str, Any]:
     cache = _open()
-    here = identity()
+    current = identity()
     kernels: Counter[tuple[tuple[str, str], ...]] = Counter()
     sizes: Counter[tuple[tuple[str, str], ...]] = Counter()
     failed = refused = total = 0
@@ -78,14 +78,14 @@ def _facts() -> dict[str, Any]:
         kernels[version] += 1
         sizes[version] += status.st_size
     versions = [
-        {**dict(version), "kernels": number, "bytes": sizes[version], "current": dict(version) == here}
+        {**dict(version), "kernels": number, "bytes": sizes[version], "current": dict(version) == current}
         for version, number in kernels.most_common()
     ]
     return {
         "folder": str(cache.folder),
         "kernels": sum(kernels.values()),
         "bytes": total,
-        "stale": sum(number for version, number in kernels.items() if dict(version) != here),
+        "stale": sum(number for version, number in kernels.items() if dict(version) != current),
         "failed": failed,
         "refused": refused,
         "versions": versions,

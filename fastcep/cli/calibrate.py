@@ -1,4 +1,4 @@
-"""``fastcep calibrate``: what the counted operations cost on this machine."""
+"""``fastcep calibrate``: measure the cost of the counted operations on this machine."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from rich.console import Console
 from rich.table import Table
 
 from fastcep.arrivals.calibration import COUNTERS, Calibration
-from fastcep.arrivals.calibration import calibrate as carry_out
+from fastcep.arrivals.calibration import calibrate as measure
 from fastcep.io.write.target import check_target
 
 __all__ = ["calibrate"]
 
 
 def calibrate(*, output: Path | None = None, seconds: float = 10.0, json: bool = False) -> Calibration:
-    """Measure, print the numbers and write them.
+    """Measure the cost table, print it and write it to a file.
 
     Parameters
     ----------
     output
-        The JSON file to write, after which the table is named; None writes none.
+        JSON file to write; its name without the suffix names the table. None: write no file.
     seconds
-        How long to measure.
+        Duration of the measurement in seconds.
     json
-        Print what the file would hold instead of tables.
+        Print the JSON of the file instead of tables.
 
     Raises
     ------
@@ -33,39 +33,39 @@ def calibrate(*, output: Path | None = None, seconds: float = 10.0, json: bool =
     """
     if output is not None:
         check_target(output)
-    found = carry_out("calibrated" if output is None else output.stem, seconds)
+    calibration = measure("calibrated" if output is None else output.stem, seconds)
     if output is not None:
-        found.table.write(output, found.about)
+        calibration.table.write(output, calibration.about)
     if json:
-        print(found.table.as_json(found.about))
+        print(calibration.table.as_json(calibration.about))
     else:
-        _show(found, output)
-    return found
+        _print(calibration, output)
+    return calibration
 
 
-def _show(found: Calibration, output: Path | None) -> None:
+def _print(calibration: Calibration, output: Path | None) -> None:
     console = Console()
-    console.print(_costs(found))
-    console.print(_runs(found))
-    cores, cpu = found.about["machine"]["cores"], found.about["machine"]["cpu"]
-    print(f"median relative error {found.error:.1%} over {len(found.runs)} runs on {cpu}, {cores} cores")
-    print(f"hash {found.table.hash}" + ("" if output is None else f", written to {output}"))
+    console.print(_costs(calibration))
+    console.print(_runs(calibration))
+    cores, cpu = calibration.about["machine"]["cores"], calibration.about["machine"]["cpu"]
+    print(f"median relative error {calibration.error:.1%} over {len(calibration.runs)} runs on {cpu}, {cores} cores")
+    print(f"hash {calibration.table.hash}" + ("" if output is None else f", written to {output}"))
 
 
-def _costs(found: Calibration) -> Table:
+def _costs(calibration: Calibration) -> Table:
     table = Table("operation", title="Nanoseconds per operation")
     table.add_column("ns", justify="right")
     table.add_column("")
-    for key, value in found.table.nanoseconds.items():
-        table.add_row(key, f"{value:,.3f}", "fitted" if key in COUNTERS else "measured apart")
+    for key, value in calibration.table.nanoseconds.items():
+        table.add_row(key, f"{value:,.3f}", "fitted" if key in COUNTERS else "measured separately")
     return table
 
 
-def _runs(found: Calibration) -> Table:
-    table = Table("query", title="What was timed")
+def _runs(calibration: Calibration) -> Table:
+    table = Table("query", title="Timed queries")
     for name in ("ms", "fitted", "error"):
         table.add_column(name, justify="right")
-    for run, told in zip(found.runs, found.predicted, strict=True):
-        error = told / run.nanoseconds - 1
-        table.add_row(run.name, f"{run.nanoseconds / 1e6:.2f}", f"{told / 1e6:.2f}", f"{error:+.0%}")
+    for run, fitted in zip(calibration.runs, calibration.predicted, strict=True):
+        error = fitted / run.nanoseconds - 1
+        table.add_row(run.name, f"{run.nanoseconds / 1e6:.2f}", f"{fitted / 1e6:.2f}", f"{error:+.0%}")
     return table

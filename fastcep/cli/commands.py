@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is in the neighbours and is imported only when a command runs."""
+"""The commands and their options. Each command imports its implementation, a sibling module, only when it runs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ cache_app = typer.Typer(help="Compiled kernels on disk.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(print_version: bool) -> None:
+    if print_version:
         from importlib.metadata import version
 
         typer.echo(f"fastcep {version('fastcep')}")
@@ -66,7 +66,7 @@ def run(
     encoding: Encoding = "utf-8",
     sort: Sort = False,
     bad_rows: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where rows go that cannot be taken, as JSON lines.")
+        Path | None, typer.Option(metavar="FILE", help="Write rows that cannot be read there, as JSON lines.")
     ] = None,
     output: Annotated[
         str | None,
@@ -78,56 +78,57 @@ def run(
     ] = None,
     output_format: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of the output: parquet, arrow, csv or jsonl, for any ending."),
+        typer.Option(metavar="NAME", help="Output format, whatever the ending: parquet, arrow, csv or jsonl."),
     ] = None,
     attributes: Annotated[
         bool, typer.Option("--attributes", help="Return the time and attributes of all matched events.")
     ] = False,
     json: Json = False,
-    batch_rows: Annotated[int, typer.Option(min=1, help="Events handed to the engine at once.")] = 65_536,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Events per batch.")] = 65_536,
     query: QueryName = None,
     limit_print: Annotated[int, typer.Option(metavar="N", min=0, help="Matches to print.")] = 10,
     functions: Functions = None,
     memory_limit: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="What the engine may hold, such as 1GiB; an error if it needs more."),
+        typer.Option(metavar="SIZE", help="Memory limit of the engine, such as 1GiB; it is an error to exceed it."),
     ] = None,
     on_memory_limit: Annotated[
         str, typer.Option(metavar="raise|shed", help="With --shedder: drop partial matches instead of an error.")
     ] = "raise",
     latency_bound: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="The latency that events may have, such as 500us.")
+        str | None, typer.Option(metavar="DURATION", help="Bound on the latency of an event, such as 500us.")
     ] = None,
     shedder: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Drops what is too much: hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl."),
+        typer.Option(metavar="NAME", help="Load shedder: hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl."),
     ] = None,
     model: Annotated[
-        list[Path] | None, typer.Option(metavar="FOLDER", help="Of fastcep fit, for the shedder; one for each query.")
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Model of the shedder, from fastcep fit; one for each query."),
     ] = None,
     detector: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Tells when it is: latency, queue, prediction, memory.")
+        str | None, typer.Option(metavar="NAME", help="Detector of overload: latency, queue, prediction, memory.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of what the shedder draws; 0.")] = None,
-    clock: Annotated[str, typer.Option(metavar="wall|virtual", help="On which latencies are measured.")] = "wall",
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of the shedder; 0.")] = None,
+    clock: Annotated[str, typer.Option(metavar="wall|virtual", help="Clock that measures latencies.")] = "wall",
     cost_table: ClockCosts = "measured",
     index: Index = "full",
     allowed_lateness: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Put events in order that are at most this late, such as 5s.")
+        str | None, typer.Option(metavar="DURATION", help="Sort events that are at most this late, such as 5s.")
     ] = None,
     late: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write events that are later still: a file as for --output.")
+        Path | None, typer.Option(metavar="PATH", help="Write late events there; formats as for --output.")
     ] = None,
     idle_timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Standard input: do not hold back events when it is silent so long."),
+        typer.Option(metavar="DURATION", help="Release held events after standard input was idle for this long."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Keep there what it takes to go on after a crash, and go on from there."),
+        typer.Option(metavar="FOLDER", help="Commit the state of the run there, and resume from it."),
     ] = None,
     checkpoint_every: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="With --checkpoint: the time between two commits; 10s.")
+        str | None, typer.Option(metavar="DURATION", help="With --checkpoint: time between two commits; 10s.")
     ] = None,
     spark: Spark = False,
     master: Master = None,
@@ -138,11 +139,11 @@ def run(
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.late import Lateness
     from fastcep.cli.outputs import OutputOptions
-    from fastcep.cli.run import run as carry_out
+    from fastcep.cli.run import run as run_command
     from fastcep.cli.shedding import SheddingOptions
     from fastcep.cli.spark import spark_options
 
-    carry_out(
+    run_command(
         file,
         source,
         inputs=InputOptions(format, delimiter, encoding, sort, bad_rows),
@@ -174,27 +175,27 @@ def explain(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="PATH", help="Write there; the ending tells the format: .svg, .json, …"),
+        typer.Option("--output", metavar="PATH", help="Write to this file; its ending sets the format: .svg, .json, …"),
     ] = None,
     functions: Functions = None,
 ) -> None:
-    """Tell how the engine answers the queries of FILE.cep."""
+    """Explain how the engine evaluates the queries of FILE.cep."""
     load_functions(functions)
-    from fastcep.cli.explain import explain as carry_out
+    from fastcep.cli.explain import explain as explain_command
 
-    carry_out(file, name=query, format=form, output=output)
+    explain_command(file, name=query, format=form, output=output)
 
 
 @app.command()
 @exit_codes()
 def demo(
     json: Json = False,
-    picture: Annotated[Path, typer.Option(metavar="PATH", help="Where the PNG goes.")] = Path("hot_paths.png"),
+    picture: Annotated[Path, typer.Option(metavar="PATH", help="PNG file to write.")] = Path("hot_paths.png"),
 ) -> None:
     """Find the hot paths in a year of real bike trips."""
-    from fastcep.cli.demo import demo as carry_out
+    from fastcep.cli.demo import demo as demo_command
 
-    carry_out(json=json, picture=picture)
+    demo_command(json=json, picture=picture)
 
 
 @app.command()
@@ -202,39 +203,42 @@ def demo(
 def evaluate(
     file: QueryFile,
     source: Events,
-    shedders: Annotated[str, typer.Option(metavar="NAMES", help="What is judged, such as ri,rs,oracle.")],
+    shedders: Annotated[str, typer.Option(metavar="NAMES", help="Shedders to evaluate, such as ri,rs,oracle.")],
     bounds: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Shares of the latency without shedding, or times: 90%,500us.")
+        str | None,
+        typer.Option(metavar="LIST", help="Latency bounds: shares of the unshed latency, or times: 90%,500us."),
     ] = None,
     rates: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Shares of what is possible, or events/s; with --latency-bound.")
+        str | None,
+        typer.Option(metavar="LIST", help="Arrival rates: shares of the maximum, or events/s; with --latency-bound."),
     ] = None,
     demands: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Shares of the work to save, without a bound: 10%,50%.")
+        str | None, typer.Option(metavar="LIST", help="Shares of the work to save, without a latency bound: 10%,50%.")
     ] = None,
     latency_bound: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="With --rates: what is held, queueing included.")
+        str | None, typer.Option(metavar="DURATION", help="With --rates: bound on the latency, queueing included.")
     ] = None,
-    statistic: Annotated[str, typer.Option(metavar="mean|p95|p99", help="What --bounds are on.")] = "mean",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Run with so many seeds: 0, 1, …")] = 1,
-    clock: Annotated[str, typer.Option(metavar="virtual|wall", help="On which latencies are measured.")] = "virtual",
+    statistic: Annotated[str, typer.Option(metavar="mean|p95|p99", help="Statistic that --bounds limit.")] = "mean",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Number of seeds to run with: 0, 1, …")] = 1,
+    clock: Annotated[str, typer.Option(metavar="virtual|wall", help="Clock that measures latencies.")] = "virtual",
     cost_table: ClockCosts = "measured",
     index: Index = "full",
     detector: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Tells when it is too much; the shedder's usual one.")
+        str | None, typer.Option(metavar="NAME", help="Detector of overload; by default the usual one of the shedder.")
     ] = None,
     history: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Events that models are fitted on; half of the input.")
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Events to fit models on; by default the first half of the input."),
     ] = None,
     model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A fitted model.")] = None,
-    skip: Annotated[float, typer.Option(metavar="SHARE", help="Of the events, not judged at the beginning.")] = 0.02,
+    skip: Annotated[float, typer.Option(metavar="SHARE", help="Share of the events to skip as warm-up.")] = 0.02,
     repeats: Annotated[
-        int | None, typer.Option(metavar="N", help="With --clock wall: how often each run is made; 3.")
+        int | None, typer.Option(metavar="N", help="With --clock wall: number of repetitions of each run; 3.")
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes that share the runs.")] = 1,
     json: Json = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there, as JSON.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there as a page with plots.")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as a page with plots.")] = None,
     format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = "utf-8",
@@ -244,10 +248,10 @@ def evaluate(
     spark: Spark = False,
     master: Master = None,
 ) -> None:
-    """Judge shedders: run the queries with each of them, and compare with what there is to be found."""
+    """Evaluate shedders: run the queries with each of them, and compare with the matches without shedding."""
     load_functions(functions)
     from fastcep.cli.evaluate import EvaluationOptions
-    from fastcep.cli.evaluate import evaluate as carry_out
+    from fastcep.cli.evaluate import evaluate as evaluate_command
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.spark import spark_options
 
@@ -256,11 +260,11 @@ def evaluate(
         history or (), model, skip, repeats,
     )  # fmt: skip
     inputs = InputOptions(format, delimiter, encoding, sort)
-    sound = carry_out(
+    all_count = evaluate_command(
         file, source, options, inputs=inputs, name=query, functions=functions, jobs=jobs, json=json, output=output,
         page=html, spark=spark_options(spark, master),
     )  # fmt: skip
-    if not sound:
+    if not all_count:
         raise typer.Exit(1)
 
 
@@ -273,18 +277,19 @@ def fit(
         typer.Option("--input", metavar="PATH|-", help="History: file, folder, pattern, - for standard input."),
     ],
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The model's folder; of several queries, a folder in it for each.")
+        Path, typer.Option(metavar="FOLDER", help="Folder of the model; for several queries, a subfolder for each.")
     ],
-    kind: Annotated[str, typer.Option(metavar="NAME", help="For which shedder: hybrid.")] = "hybrid",
-    slices: Annotated[int, typer.Option(metavar="N", help="Into how many the window is cut.")] = 4,
+    kind: Annotated[str, typer.Option(metavar="NAME", help="Shedder to fit: hybrid.")] = "hybrid",
+    slices: Annotated[int, typer.Option(metavar="N", help="Number of age slices of the window.")] = 4,
     clusters: Annotated[
-        str, typer.Option(metavar="N|gap", help="Clusters of each state; gap: as many as there are.")
+        str, typer.Option(metavar="N|gap", help="Clusters of each state; gap: choose by the gap statistic.")
     ] = "10",
     cost_table: Annotated[
-        str, typer.Option(metavar="NAME|FILE", help="What operations cost: measured, paper, or of fastcep calibrate.")
+        str,
+        typer.Option(metavar="NAME|FILE", help="Cost of operations: measured, paper, or a file of fastcep calibrate."),
     ] = "measured",
     index: Index = "full",
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -295,14 +300,14 @@ def fit(
     spark: Spark = False,
     master: Master = None,
 ) -> None:
-    """Fit models of shedders on history."""
+    """Fit the models of shedders on history."""
     load_functions(functions)
     from fastcep.cli.fit import FitOptions
-    from fastcep.cli.fit import fit as carry_out
+    from fastcep.cli.fit import fit as fit_command
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.spark import spark_options
 
-    carry_out(
+    fit_command(
         file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
@@ -313,21 +318,22 @@ def fit(
 @exit_codes()
 def calibrate(
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the cost table there, as JSON; it takes the file's name.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the cost table as JSON; the name of the file is its name."),
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 10.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Duration of the measurement in seconds.")] = 10.0,
     json: Json = False,
 ) -> None:
-    """Measure what the engine's operations cost here: the cost table of the virtual clock."""
-    from fastcep.cli.calibrate import calibrate as carry_out
+    """Measure the cost of the engine's operations on this machine: a cost table for the virtual clock."""
+    from fastcep.cli.calibrate import calibrate as calibrate_command
 
-    carry_out(output=output, seconds=seconds, json=json)
+    calibrate_command(output=output, seconds=seconds, json=json)
 
 
 @datasets_app.command("list")
 @exit_codes()
 def datasets_list() -> None:
-    """Name the data sets."""
+    """List the data sets."""
     from fastcep.cli.datasets import list_all
 
     list_all()
@@ -336,7 +342,7 @@ def datasets_list() -> None:
 @datasets_app.command("show")
 @exit_codes()
 def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Print what a data set holds, where it comes from and its terms."""
+    """Print the columns, the source and the terms of a data set."""
     from fastcep.cli.datasets import show
 
     show(name)
@@ -360,7 +366,7 @@ def datasets_make(
 @cache_app.command("info")
 @exit_codes()
 def cache_info(json: Json = False) -> None:
-    """Show the folder of compiled kernels: how many, how large, compiled by what."""
+    """Show the folder of compiled kernels: their number, size and versions."""
     from fastcep.cli.cache import info
 
     info(json=json)
@@ -369,7 +375,7 @@ def cache_info(json: Json = False) -> None:
 @cache_app.command("clear")
 @exit_codes()
 def cache_clear() -> None:
-    """Remove all compiled kernels; they are made again when they are needed."""
+    """Remove all compiled kernels; they are compiled again when needed."""
     from fastcep.cli.cache import clear
 
     clear()

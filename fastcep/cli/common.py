@@ -1,4 +1,4 @@
-"""What the commands share: options that several have, and how errors end."""
+"""Options that several commands share, and the translation of errors to exit codes."""
 
 from __future__ import annotations
 
@@ -37,32 +37,37 @@ QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="
 Events = Annotated[
     list[str], typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input.")
 ]
-Format = Annotated[str | None, typer.Option(metavar="FORMAT", help="Of the input: csv, jsonl, parquet or arrow.")]
-Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Between the fields of CSV; a comma.")]
-Encoding = Annotated[str, typer.Option(metavar="NAME", help="Of CSV and JSON lines.")]
+Format = Annotated[str | None, typer.Option(metavar="FORMAT", help="Input format: csv, jsonl, parquet or arrow.")]
+Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter of CSV fields; a comma.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Text encoding of CSV and JSON lines.")]
 Sort = Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")]
 ClockCosts = Annotated[
-    str, typer.Option(metavar="NAME|FILE", help="Of the virtual clock: measured, paper, or of fastcep calibrate.")
+    str,
+    typer.Option(
+        metavar="NAME|FILE", help="Costs of the virtual clock: measured, paper, or a file of fastcep calibrate."
+    ),
 ]
-Index = Annotated[str, typer.Option(metavar="full|key|off", help="By which equalities partial matches are found.")]
+Index = Annotated[str, typer.Option(metavar="full|key|off", help="Equalities that index partial matches.")]
 Functions = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
     ),
 ]
-Spark = Annotated[bool, typer.Option("--spark", help="Let Spark do it; needs fastcep[spark], and Java.")]
+Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark; needs fastcep[spark] and Java.")]
 Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="With --spark: where it runs; local[*], all cores here.")
+    str | None, typer.Option("--master", metavar="URL", help="With --spark: master URL; local[*], all cores here.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Turn the user's errors into a red message and code 2, Ctrl-C and SIGTERM into 130 and 143; bugs have a traceback.
+    """Translate exceptions to exit codes.
 
-    When the reader of standard output is gone (``| head``), the command ends quietly with 141, as by SIGPIPE.
+    User errors print a red message and exit with 2. Ctrl-C exits with 130, SIGTERM with 143. If the reader of standard
+    output closes it (``| head``), the command exits with 141 without a message, as if by SIGPIPE. Other exceptions
+    are bugs and keep their traceback.
     """
     try:
         with warnings.catch_warnings():
@@ -80,7 +85,7 @@ def exit_codes() -> Iterator[None]:
         import os
         import sys
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would report an error at exit
         raise typer.Exit(141) from None
     except KeyboardInterrupt as error:
         from fastcep.cli.interruption import exit_code
@@ -89,13 +94,13 @@ def exit_codes() -> Iterator[None]:
 
 
 def _warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning without the line of the program that gave it."""
+    """Print a warning without the source line that raised it."""
     typer.echo(f"warning: {message}", err=True)
 
 
 def load_functions(functions: Path | None) -> None:
-    """Load the user's functions, if a command has some."""
+    """Load the file of the user's functions, if there is one."""
     if functions is not None:
-        from fastcep.cli.functions import load_functions as carry_out
+        from fastcep.cli.functions import load_functions as load
 
-        carry_out(functions)
+        load(functions)

@@ -1,4 +1,4 @@
-"""``fastcep datasets``: what ships, what can be generated."""
+"""``fastcep datasets``: list, describe and generate data sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["list_all", "make", "show"]
 
 def list_all() -> None:
     """Print one line for each data set."""
-    table = Table("name", "events", "what", "terms", title="Data sets", title_justify="left")
+    table = Table("name", "events", "contents", "terms", title="Data sets", title_justify="left")
     for entry in datasets.list_datasets():
         events = "generated" if entry.rows is None else f"{entry.rows:,}"
         table.add_row(entry.name, events, Text(entry.title), Text(entry.terms))
@@ -25,14 +25,14 @@ def list_all() -> None:
 
 
 def show(name: str) -> None:
-    """Print columns, credit and terms of the data set ``name``; ValidationError if there is none."""
+    """Print columns, credit and terms of the data set ``name``; ValidationError if it does not exist."""
     entry = datasets.show(name)
     print(f"{entry.name}: {entry.title}")
     if entry.shipped:
         print(f"file:    {datasets.path(name)}")
     else:
         print(f"make:    fastcep datasets make {name} --output {name}.parquet")
-    print(f"events:  {'as many as asked for' if entry.rows is None else f'{entry.rows:,}'}")
+    print(f"events:  {'as many as you ask for' if entry.rows is None else f'{entry.rows:,}'}")
     print(f"credit:  {entry.credit}\nterms:   {entry.terms}")
     if entry.notes:
         print(f"notes:   {entry.notes}")
@@ -48,9 +48,9 @@ def make(name: str, output: Path, *, events: int, seed: int, header: bool) -> No
     Raises
     ------
     ValidationError
-        If the data set is unknown or not generated, or ``output`` has another ending or no folder.
+        If the data set is unknown or not generated, or ``output`` has another ending, or its folder does not exist.
     """
     if not output.parent.is_dir():
-        raise ValidationError(f"cannot write '{output}': there is no folder '{output.parent}'; make it first")
+        raise ValidationError(f"cannot write '{output}': the folder '{output.parent}' does not exist; create it first")
     path = datasets.make(name, output, events, seed, header=header)
     print(f"wrote {events:,} events to {path}", file=sys.stderr)

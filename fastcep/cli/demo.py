@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["demo", "hottest", "live_over_time"]
 
 _QUERIES = Path(__file__).with_name("hot_paths_demo.cep")
-_SLICE = 6 * 3600 * 10**9  # nanoseconds
+_TIME_SLICE = 6 * 3600 * 10**9  # nanoseconds
 _TOP = 10
 _MOVED = "(moved by van)"
 
@@ -47,27 +47,30 @@ def hottest(matches: pa.Table, trips: pa.Table) -> list[tuple[int, list[str]]]:
     -------
     list
         (number of matches, station names in order), most frequent first, ties in the order of the names.
-        Where the last trip starts elsewhere than the one before ended, ``"(moved by van)"`` stands between.
+        If the last trip does not start where the previous one ended, ``"(moved by van)"`` is between the two stations.
     """
     names: dict[int, str] = {}
     for side in ("end", "start"):
         pairs = trips.group_by([f"{side}_terminal", f"{side}_station"], use_threads=False).aggregate([])
         names.update(
-            zip(*(pairs.column(f"{side}_{what}").to_pylist() for what in ("terminal", "station")), strict=True)
+            zip(*(pairs.column(f"{side}_{field}").to_pylist() for field in ("terminal", "station")), strict=True)
         )
     columns = (matches.column(name).to_pylist() for name in ("starts", "reached", "onward", "finish"))
     counts: Counter[tuple[int | None, ...]] = Counter()
     for starts, reached, onward, finish in zip(*columns, strict=True):
         moved = () if onward == reached else (None, onward)
         counts[(*starts, reached, *moved, finish)] += 1
-    paths = [(count, [_MOVED if s is None else names[s] for s in path]) for path, count in counts.items()]
+    paths = [
+        (count, [_MOVED if terminal is None else names[terminal] for terminal in path])
+        for path, count in counts.items()
+    ]
     return sorted(paths, key=lambda entry: (-entry[0], entry[1]))
 
 
 def live_over_time(
     query: Query, trips: pa.Table, times: NDArray[np.int64], step: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count the live partial matches at the end of each slice of time.
+    """Count the live partial matches at the end of each time slice.
 
     Parameters
     ----------
@@ -78,23 +81,23 @@ def live_over_time(
     times
         int64[n], their times in nanoseconds, ascending.
     step
-        Length of a slice in nanoseconds.
+        Length of a time slice in nanoseconds.
 
     Returns
     -------
     times, counts
-        int64[k] each: the end of every slice (ns) and the partial matches that live then.
+        int64[k] each: the end of every time slice in nanoseconds, and the number of partial matches live then.
     """
     engine = Engine(query)
     ends = np.arange(times[0] // step * step + step, times[-1] + step + 1, step, dtype=np.int64)
     stops = np.searchsorted(times, ends)
     counts = np.zeros(len(ends), dtype=np.int64)
     start = 0
-    for k, (end, stop) in enumerate(zip(ends.tolist(), stops.tolist(), strict=True)):
+    for number, (end, stop) in enumerate(zip(ends.tolist(), stops.tolist(), strict=True)):
         if stop > start:
             engine.process(trips.slice(start, stop - start))
         engine.advance(end)
-        counts[k] = engine.metrics()["live_partial_matches"]
+        counts[number] = engine.metrics()["live_partial_matches"]
         start = stop
     return ends, counts
 
@@ -105,8 +108,8 @@ def demo(*, json: bool = False, picture: Path = Path("hot_paths.png")) -> Summar
     Parameters
     ----------
     json
-        Print one JSON object instead: the keys of ``fastcep run --json`` and ``hottest``
-        (rows ``{matches, path}``) and ``picture``.
+        Print one JSON object instead: the keys of ``fastcep run --json``, ``hottest`` (rows ``{matches, path}``)
+        and ``picture``.
     picture
         The PNG to write.
 
@@ -116,11 +119,13 @@ def demo(*, json: bool = False, picture: Path = Path("hot_paths.png")) -> Summar
         If the folder of ``picture`` does not exist.
     """
     if not picture.parent.is_dir():
-        raise ValidationError(f"cannot write '{picture}': there is no folder '{picture.parent}'; make it first")
+        raise ValidationError(
+            f"cannot write '{picture}': the folder '{picture.parent}' does not exist; create it first"
+        )
     _, (query,) = load(_QUERIES)
     trips = parquet.read_table(datasets.path("bayarea_2014"))
     times = trips.column("start_date").cast(pa.timestamp("ns")).to_numpy().view(np.int64)
-    _say("Finding hot paths in a year of bike trips (Bay Area Bike Share 2014) …")
+    _log("Finding hot paths in a year of bike trips (Bay Area Bike Share 2014) …")
 
     engine = Engine(query)
     summary = Summary(matches_by_query={query.name: 0})
@@ -131,8 +136,8 @@ def demo(*, json: bool = False, picture: Path = Path("hot_paths.png")) -> Summar
     summary.stop(seconds)
     paths = hottest(matches.to_arrow(), trips)
 
-    _say("Once more in slices of time, looking at the partial matches after each …")
-    ends, counts = live_over_time(query, trips, times, _SLICE)
+    _log("Running again in time slices, counting the live partial matches after each …")
+    ends, counts = live_over_time(query, trips, times, _TIME_SLICE)
     title = "Live partial matches of the hot paths, every six hours, Bay Area 2014"
     save_line(picture, ends, counts, title=title, label="partial matches")
 
@@ -144,13 +149,13 @@ def demo(*, json: bool = False, picture: Path = Path("hot_paths.png")) -> Summar
     return summary
 
 
-def _say(text: str) -> None:
-    """Tell on standard error what goes on."""
+def _log(text: str) -> None:
+    """Print a line on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _print(summary: Summary, paths: list[tuple[int, list[str]]], drawing: str, picture: Path) -> None:
-    """Print the result for people."""
+    """Print the result as text."""
     from rich.console import Console
     from rich.text import Text
 

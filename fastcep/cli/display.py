@@ -1,4 +1,4 @@
-"""What a run shows while it lasts: the first matches and, on a terminal, a moving line of counts."""
+"""Output of a run in progress: the first matches and, on a terminal, a progress line."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ __all__ = ["Display", "display"]
 
 
 class Display:
-    """Shows matches and counts.
+    """Printer of the first matches, messages and progress.
 
     Parameters
     ----------
     limit
-        How many matches to print.
+        Maximum number of matches to print.
     progress
-        Updates the moving line; None: there is none.
+        Updates the progress line; None: no progress line.
     errors
-        Standard error, if it is a terminal.
+        Console on standard error if it is a terminal, otherwise None.
     """
 
     def __init__(self, limit: int, progress: _Progress | None = None, errors: Console | None = None) -> None:
-        self._left, self._first = limit, True
+        self._remaining, self._first = limit, True
         self._progress, self._errors = progress, errors
-        # on one terminal both go through the bar
+        # matches that share the terminal with the progress line must go through its console
         self._console = errors if sys.stdout.isatty() else None
-        self._start, self._before = perf_counter(), 0
+        self._start, self._earlier_events = perf_counter(), 0
 
     def begin(self, events: int) -> None:
-        """Do not count these events in the rate: an earlier run took them."""
-        self._before = events
+        """Set the number of events that earlier runs processed; the rate does not count them."""
+        self._earlier_events = events
 
     def wants(self, matches: int) -> bool:
-        """Whether some of so many matches are to be printed."""
-        return self._left > 0 and matches > 0
+        """Return whether `print` would print any of this number of matches."""
+        return self._remaining > 0 and matches > 0
 
     def print(self, rows: pa.Table) -> None:
-        """Print matches, as many as are still to be."""
+        """Print matches up to the limit."""
         from rich.console import Console as RichConsole
 
         from fastcep.report import matches_table
 
-        rows = rows.slice(0, self._left)
+        rows = rows.slice(0, self._remaining)
         (self._console or RichConsole()).print(matches_table(rows, "First matches" if self._first else None))
         sys.stdout.flush()
-        self._left -= len(rows)
+        self._remaining -= len(rows)
         self._first = False
 
-    def tell(self, text: str) -> None:
-        """Say something on standard error."""
+    def message(self, text: str) -> None:
+        """Print a message on standard error."""
         if self._errors is not None:
             self._errors.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr)
 
     def update(self, summary: Summary) -> None:
-        """Show how far the run has got."""
+        """Update the progress line."""
         if self._progress is not None:
             seconds = perf_counter() - self._start
-            self._progress(summary, (summary.events - self._before) / seconds if seconds > 0 else 0.0)
+            self._progress(summary, (summary.events - self._earlier_events) / seconds if seconds > 0 else 0.0)
 
 
 @contextmanager
 def display(limit: int) -> Iterator[Display]:
-    """Make a display, with a moving line if standard error is a terminal."""
+    """Make a display, with a progress line if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield Display(limit)
         return
@@ -90,7 +90,7 @@ class _Progress(Protocol):
 
 @contextmanager
 def _progress(console: Console) -> Iterator[_Progress]:
-    """Show a moving line of counts on ``console``; yield the function that updates it."""
+    """Show a progress line on ``console``; yield the function that updates it."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = Progress(

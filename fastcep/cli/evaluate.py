@@ -1,4 +1,4 @@
-"""``fastcep evaluate``: judge shedders on a stream, and tell which rows say nothing."""
+"""``fastcep evaluate``: compare shedders on a stream, and report the rows that do not count."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from fastcep.cli.all_events import in_order, read_whole
+from fastcep.cli.all_events import read_all, sort_hint
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
 from fastcep.errors import ValidationError
 from fastcep.evaluation import Report
-from fastcep.evaluation import evaluate as carry_out
+from fastcep.evaluation import evaluate as run_evaluation
 from fastcep.io.write.target import check_target
 from fastcep.overload.costs import NAMES
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluationOptions", "evaluate"]
 
-#: Columns of standard output where that is no terminal: a table takes what it needs.
-_WIDE = 200
+#: Width of tables in characters if standard output is not a terminal.
+_WIDTH = 200
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What is judged and how, as text; see `fastcep.evaluate`. Lists are separated by commas."""
+    """Options of an evaluation, as text; see `fastcep.evaluate`. Lists are separated by commas."""
 
     shedders: str
     bounds: str | None = None
@@ -66,62 +66,62 @@ def evaluate(
     page: Path | None = None,
     spark: SparkOptions | None = None,
 ) -> bool:
-    """Judge, print and write the report.
+    """Evaluate shedders, and print and write the report.
 
     Parameters
     ----------
     file
         The ``.cep`` file.
     sources
-        Paths of the events, one after the other; ``-`` is standard input.
+        Paths of the events, in order; ``-`` is standard input.
     options
-        What is judged, and how.
+        Shedders to evaluate, targets and settings.
     inputs
-        How events, and history, are read.
+        Options for reading events and history.
     name
-        The only query to run, or None for all.
+        Name of the only query to run, None for all.
     functions
-        The file of the user's functions, which has been loaded.
+        File of the user's functions, already loaded here; worker processes load it too.
     jobs
-        How many processes share the runs.
+        Number of processes that share the runs.
     json
         Print the report as one JSON object instead of a table.
     output, page
-        Where it is written as JSON and as an HTML page.
+        Files for the report as JSON and as an HTML page; None writes none.
     spark
-        Let Spark carry out the runs; None: processes of this machine.
+        Options for running on Spark; None: run on this machine.
 
     Returns
     -------
     bool
-        Whether every row says something about its strategy; those that do not are told on standard error.
+        Whether every row counts; rows that do not are listed on standard error.
 
     Raises
     ------
     FastcepError
-        If the query, the events or an option are wrong. Nothing is written then.
+        If a query, the events or an option is wrong. No file is written then.
     """
     if spark is not None and jobs > 1:
-        raise ValidationError(f"--jobs {jobs} are processes here, and --spark has its own; leave one of them out")
+        raise ValidationError(f"--jobs {jobs} starts local processes, and --spark has its own; omit one of them")
     inputs = inputs or InputOptions()
     targets = {"--output": output, "--html": page}
     check_apart([*sources, *options.history], {option: path and str(path) for option, path in targets.items()})
-    costs = None if options.cost_table in NAMES else Path(options.cost_table)
-    check_not_read({"the query file": file, "--functions": functions, "--cost-table": costs}, targets)
+    cost_file = None if options.cost_table in NAMES else Path(options.cost_table)
+    check_not_read({"the query file": file, "--functions": functions, "--cost-table": cost_file}, targets)
     for path in filter(None, targets.values()):
         check_target(path)
     schema, queries = load(file, name)
-    events = read_whole(inputs, sources, schema, "an evaluation")
-    history = read_whole(inputs, options.history, schema, "a fit") if options.history else None
-    with _progress() as progress, _runner(jobs, functions, spark) as runner, in_order():
-        report = carry_out(
+    events = read_all(inputs, sources, schema, "an evaluation")
+    history = read_all(inputs, options.history, schema, "a fit") if options.history else None
+    with _progress() as progress, _runner(jobs, functions, spark) as runner, sort_hint():
+        report = run_evaluation(
             queries, events,
-            shedders=_listed(options.shedders) or [], bounds=_listed(options.bounds), rates=_rates(options.rates),
-            demands=_listed(options.demands), statistic=cast("Statistic", options.statistic),
+            shedders=_split(options.shedders) or [], bounds=_split(options.bounds), rates=_rates(options.rates),
+            demands=_split(options.demands), statistic=cast("Statistic", options.statistic),
             latency_bound=options.latency_bound, seeds=options.seeds,
             clock=cast("Clock", options.clock), cost_table=options.cost_table,
             index=cast("Index", options.index),
-            detector=_listed(options.detector), history=history, model=options.model, skip=options.skip,
+            detector=_split(options.detector), history=history, model=options.model, skip=options.skip,
             repeats=options.repeats, runner=runner, progress=progress,
             source=", ".join("standard input" if source == "-" else Path(source).name for source in sources),
         )  # fmt: skip
@@ -129,17 +129,17 @@ def evaluate(
         report.to_json(output)
     if page is not None:
         report.to_html(page)
-    _show(report, json)
-    return _tell(report)
+    _print_report(report, json)
+    return _report_excluded(report)
 
 
-def _listed(text: str | None) -> list[str] | None:
+def _split(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
 def _rates(text: str | None) -> list[str | float] | None:
-    """Shares, and numbers of events per second."""
-    return None if text is None else [_number(part) for part in _listed(text) or ()]
+    """Split a list of rates: shares stay texts, numbers of events per second become floats."""
+    return None if text is None else [_number(part) for part in _split(text) or ()]
 
 
 def _number(text: str) -> str | float:
@@ -151,14 +151,14 @@ def _number(text: str) -> str | float:
 
 @contextmanager
 def _runner(jobs: int, functions: Path | None, spark: SparkOptions | None) -> Iterator[Runner | None]:
-    """What shares the runs, if there is to be something."""
+    """Yield the runner that distributes the runs, None to run them in this process."""
     if spark is not None:
         from fastcep.cli.spark import session
 
-        with session(spark) as running:
+        with session(spark) as spark_session:
             from fastcep.spark import SparkRunner
 
-            yield SparkRunner(running)
+            yield SparkRunner(spark_session)
         return
     if jobs == 1:
         yield None
@@ -168,14 +168,14 @@ def _runner(jobs: int, functions: Path | None, spark: SparkOptions | None) -> It
 
     from fastcep.cli.functions import load_functions
 
-    begin = None if functions is None else partial(load_functions, functions)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), begin) as pool:
+    initializer = None if functions is None else partial(load_functions, functions)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer) as pool:
         yield pool
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on standard error, if that is a terminal."""
+    """Show a progress bar on standard error if it is a terminal; yield the function that updates it, or None."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -188,24 +188,24 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(report: Report, json: bool) -> None:
+def _print_report(report: Report, json: bool) -> None:
     if json:
         sys.stdout.write(report.to_json())
         return
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(report.table())
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(report.table())
 
 
-def _tell(report: Report) -> bool:
-    """Name the rows that do not count on standard error, in red; whether there are none."""
-    amiss = [row for row in report.rows if not row["counts"]]
-    if amiss:
+def _report_excluded(report: Report) -> bool:
+    """List the rows that do not count on standard error, in red; return True if there are none."""
+    excluded = [row for row in report.rows if not row["counts"]]
+    if excluded:
         from rich.console import Console
         from rich.text import Text
 
         console = Console(stderr=True, soft_wrap=True)
-        for row in amiss:
+        for row in excluded:
             text = f"does not count: {row['shedder']} at {row['target']}, seed {row['seed']}: {row['why']}"
             console.print(Text(text, style="red"))
-    return not amiss
+    return not excluded

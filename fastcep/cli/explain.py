@@ -1,4 +1,4 @@
-"""``fastcep explain``: how the engine answers the queries of a file."""
+"""``fastcep explain``: describe how the engine evaluates the queries of a file."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def explain(file: Path, *, name: str | None = None, format: str | None = None, o
     file
         The ``.cep`` file.
     name
-        The only query, or None for all.
+        Name of the only query, None for all.
     format
-        ``text``, ``json``, ``mermaid``, ``dot`` or ``svg``; None goes by the ending of `output`, or is text.
+        ``text``, ``json``, ``mermaid``, ``dot`` or ``svg``. None: the ending of `output` decides; text without it.
     output
-        Where to write; None prints.
+        File to write; None prints.
 
     Raises
     ------
     FastcepError
-        If the queries or the format are wrong, or the file cannot be written.
+        If a query or the format is wrong, or the file cannot be written.
     """
     form = format
     if form is None:
         form = "text" if output is None else _ENDINGS.get(output.suffix.lower())
         if form is None:
             raise ValidationError(
-                f"cannot tell the format of '{output}': expected a name that ends in {', '.join(_ENDINGS)}, or --format"
+                f"unknown format of '{output}': expected a name that ends in {', '.join(_ENDINGS)}, or --format"
             )
-    told = Engine(load(file, name)[1]).explain(form)
+    explanation = Engine(load(file, name)[1]).explain(form)
     if output is None:
-        print(told)
+        print(explanation)
     else:
-        write_text(output, told + "\n")
+        write_text(output, explanation + "\n")

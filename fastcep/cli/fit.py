@@ -1,4 +1,4 @@
-"""``fastcep fit``: models of shedders, fitted on history."""
+"""``fastcep fit``: fit the models of shedders on history."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from fastcep.cli.all_events import in_order, read_whole
+from fastcep.cli.all_events import read_all, sort_hint
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
 from fastcep.errors import ModelError, ValidationError
 from fastcep.query import Query
-from fastcep.shedding.fit import fit as carry_out
+from fastcep.shedding.fit import fit as fit_model
 from fastcep.shedding.model import Model, check_folder
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["FitOptions", "fit"]
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How models are fitted, see `fastcep.fit`; ``clusters`` is a number or ``gap``."""
+    """Options of a fit, see `fastcep.fit`; ``clusters`` is a number or ``gap``."""
 
     kind: str = "hybrid"
     slices: int = 4
@@ -39,7 +39,7 @@ class FitOptions:
     seed: int = 0
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `fastcep.fit`."""
+        """Return the keyword arguments of `fastcep.fit`."""
         return {
             "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
             "cost_table": self.cost_table, "seed": self.seed,
@@ -57,91 +57,91 @@ def fit(
     json: bool = False,
     spark: SparkOptions | None = None,
 ) -> None:
-    """Fit a model for each query of a file, and keep it.
+    """Fit a model for each query of a file, and save it.
 
     Parameters
     ----------
     file
         The ``.cep`` file.
     sources
-        Paths of history, one after the other; ``-`` is standard input.
+        Paths of history, in order; ``-`` is standard input.
     output
-        The folder of the model; of several queries, a folder with the query's name in it for each.
+        Folder of the model. For several queries, each model gets a subfolder with the name of its query.
     options
-        How it is fitted.
+        Options of the fit.
     inputs
-        How events are read.
+        Options for reading events.
     name
-        The only query, or None for all.
+        Name of the only query, None for all.
     json
         Print one JSON object instead of a table.
     spark
-        Fit on Spark; None: in this process.
+        Options for fitting on Spark; None: fit in this process.
 
     Raises
     ------
     FastcepError
-        If the query, the events or an option are wrong, or there is no place for a model. Nothing is written then;
-        but of several models some are, if the disk is full in the middle.
+        If a query, the events or an option is wrong, or a model cannot be written. No model is written then, unless
+        the disk fills up between two models.
     """
     schema, queries = load(file, name)
     arguments = options.arguments()
     folders = _folders(output, queries)
     inputs = inputs or InputOptions()
     if spark is None:
-        models, events, seconds = _fitted(queries, inputs, sources, schema, arguments)
+        models, events, seconds = _fit_here(queries, inputs, sources, schema, arguments)
     else:
-        models, events, seconds = _fitted_on_spark(queries, inputs, sources, schema, arguments, spark)
+        models, events, seconds = _fit_on_spark(queries, inputs, sources, schema, arguments, spark)
     if len(folders) > 1:
-        _make(output)
+        _make_folder(output)
     for model, folder in zip(models, folders, strict=True):
         model.save(folder)
     if json:
-        told = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
-        print(json_module.dumps({"events": events, "seconds": round(seconds, 3), "models": told}))
+        folder_by_query = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
+        print(json_module.dumps({"events": events, "seconds": round(seconds, 3), "models": folder_by_query}))
         return
     for model, folder in zip(models, folders, strict=True):
-        Console().print(_classes(model))
+        Console().print(_class_table(model))
         print(f"{model.query.name}: fitted on {events:,} events, written to {folder}")
 
 
-def _fitted(
+def _fit_here(
     queries: Sequence[Query], inputs: InputOptions, sources: Sequence[str], schema: Schema, arguments: dict[str, Any]
 ) -> tuple[list[Model], int, float]:
-    """The models, on how many events, in how many seconds."""
-    events = read_whole(inputs, sources, schema, "a fit")
-    began = time.perf_counter()
-    with in_order():
-        models = [carry_out(query, events, **arguments) for query in queries]
-    return models, len(events), time.perf_counter() - began
+    """Return the models, the number of events and the time of the fit in seconds."""
+    events = read_all(inputs, sources, schema, "a fit")
+    start = time.perf_counter()
+    with sort_hint():
+        models = [fit_model(query, events, **arguments) for query in queries]
+    return models, len(events), time.perf_counter() - start
 
 
-def _fitted_on_spark(
+def _fit_on_spark(
     queries: Sequence[Query], inputs: InputOptions, sources: Sequence[str], schema: Schema, arguments: dict[str, Any],
     options: SparkOptions,
 ) -> tuple[list[Model], int, float]:  # fmt: skip
     from fastcep.cli.spark import events_on_spark, session
 
-    with session(options) as running, events_on_spark(running, inputs, sources, schema, options) as events:
+    with session(options) as spark_session, events_on_spark(spark_session, inputs, sources, schema, options) as events:
         import fastcep.spark
 
         if events.frame is None:
-            raise ValidationError(f"--input {', '.join(sources)}: found no events; a fit needs some")
-        began = time.perf_counter()
+            raise ValidationError(f"--input {', '.join(sources)}: found no events; a fit needs at least one")
+        start = time.perf_counter()
         models = [
             fastcep.spark.fit(query, events.frame, order_by=events.order_by, **arguments) for query in queries
         ]  # fmt: skip
-        return models, events.rows, time.perf_counter() - began
+        return models, events.rows, time.perf_counter() - start
 
 
 def _folders(output: Path, queries: Sequence[Query]) -> list[Path]:
-    """Where the model of each query goes; refuse all if one of them cannot be written."""
+    """Return the folder of each model; raise an error if any of them cannot be written."""
     several = len(queries) > 1
     for query in queries if several else ():
         if query.name == ".." or Path(query.name).name != query.name:
             raise ValidationError(
-                f"--output: no folder in '{output}' can have the name of query {query.name!r}; give the query another "
-                "one, or fit it alone with --query"
+                f"--output: query name {query.name!r} cannot be the name of a folder in '{output}'; rename the query, "
+                "or fit it alone with --query"
             )
     folders = [output / query.name if several else output for query in queries]
     try:
@@ -152,12 +152,12 @@ def _folders(output: Path, queries: Sequence[Query]) -> list[Path]:
     return folders
 
 
-def _make(output: Path) -> None:
+def _make_folder(output: Path) -> None:
     try:
         output.resolve().mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValidationError(
-            f"--output: cannot make the folder '{output}': {error.strerror or error}; free space, or write elsewhere"
+            f"--output: cannot create the folder '{output}': {error.strerror or error}; free space, or write elsewhere"
         ) from error
 
 
@@ -165,19 +165,20 @@ def _clusters(text: str) -> int | Literal["gap"]:
     if text == "gap":
         return "gap"
     if not text.isdigit() or int(text) < 1:
-        raise ValidationError(f"--clusters {text}: expected a whole number from 1 on, or gap")
+        raise ValidationError(f"--clusters {text}: expected a positive integer, or gap")
     return int(text)
 
 
-def _classes(model: Model) -> Table:
-    """How many classes of what there are, and what the least and the most of them are worth."""
+def _class_table(model: Model) -> Table:
+    """Table of the classes of a model: their number, their members, and the range of their mean contribution."""
     table = Table("variable", "of", title=f"Classes of {model.query.name}")
     for column in ("classes", "members", "matches of a member"):
         table.add_column(column, justify="right")
     rows = [row for row in model.parts["values"].to_pylist() if row["members"]]
     for variable, of in dict.fromkeys((row["variable"], row["of"]) for row in rows):
-        own = [row for row in rows if (row["variable"], row["of"]) == (variable, of)]
-        worth = sorted(sum(row["mean_contribution"]) for row in own)
-        members = sum(row["members"] for row in own)
-        table.add_row(variable, of, str(len(own)), f"{members:,}", f"{worth[0]:.3g} to {worth[-1]:.3g}")
+        classes = [row for row in rows if (row["variable"], row["of"]) == (variable, of)]
+        contributions = sorted(sum(row["mean_contribution"]) for row in classes)
+        members = sum(row["members"] for row in classes)
+        value_range = f"{contributions[0]:.3g} to {contributions[-1]:.3g}"
+        table.add_row(variable, of, str(len(classes)), f"{members:,}", value_range)
     return table

@@ -1,4 +1,4 @@
-"""``--functions FILE.py``: run a file of the user's that registers functions."""
+"""``--functions FILE.py``: run a Python file that registers user functions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["load_functions"]
 
 
 def load_functions(path: Path) -> None:
-    """Import ``path`` as a module; it may import its neighbours.
+    """Import ``path`` as a module; it may import modules of its folder.
 
     Raises
     ------
     ValidationError
-        It is no Python file, it fails, or it registers nothing.
+        If the file is not Python, fails, or registers no function.
     """
     name = f"fastcep_functions_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ValidationError(f"'{path}' is no Python file; expected a file such as my_functions.py")
+        raise ValidationError(f"'{path}' is not a Python file; expected a file such as my_functions.py")
     module = module_from_spec(spec)
     before = functions()
     sys.modules[name] = module

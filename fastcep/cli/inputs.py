@@ -1,4 +1,4 @@
-"""Feed an engine from an input, row by row where something is wrong."""
+"""Feed an engine from an input, up to the first bad row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from fastcep.events import Schema
     from fastcep.io import Live
 
-__all__ = ["Batches", "InputOptions", "TakesBatches", "each", "feed"]
+__all__ = ["BatchProcessor", "Batches", "InputOptions", "each", "feed"]
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """The options of ``fastcep run`` about its input; see `fastcep.io.open_source`."""
+    """Input options of the commands; see `fastcep.io.open_source`."""
 
     format: str | None = None
     delimiter: str | None = None
@@ -35,7 +35,7 @@ class InputOptions:
     def open(
         self, paths: Sequence[str], schema: Schema, chunk_rows: int, *, ordered: bool = True, live: Live | None = None
     ) -> Source:
-        """Open the inputs; `ordered` says whether a row that runs backwards in time is a bad one."""
+        """Open the inputs; with `ordered`, a row whose time decreases is a bad row."""
         return open_source(
             list(paths),
             schema,
@@ -50,14 +50,14 @@ class InputOptions:
         )
 
 
-class TakesBatches(Protocol):
-    """Takes batches of events as an `Engine` does."""
+class BatchProcessor(Protocol):
+    """Consumer of batches with the interface of `Engine.process`."""
 
     def process(self, data: pa.RecordBatch, *, origin: str, rows: npt.NDArray[np.int64]) -> Matches: ...  # noqa: D102
 
 
 class Batches(Protocol):
-    """Gives batches as a `Source` does."""
+    """Iterable of batches with the interface of `Source`."""
 
     origin: str
     rows: npt.NDArray[np.int64]
@@ -66,45 +66,45 @@ class Batches(Protocol):
 
 
 def feed(engine: Engine, source: Source) -> Iterator[Matches]:
-    """Hand an input to an engine to its end and yield what it gives, batch by batch.
+    """Process an input to its end and yield the matches, batch by batch.
 
     Raises
     ------
     FastcepError
-        If a row cannot be taken, or the engine comes to its memory limit. All matches found have been yielded then,
-        also those of events that were held back.
+        If a row is bad, or the engine reaches its memory limit. All matches of the events before it, those of held
+        events included, have been yielded then.
     """
     try:
         yield from each(engine, source)
         yield engine.flush()
     except FastcepError as error:
-        yield from _found(error)
+        yield from _matches_of(error)
         if engine.metrics()["held_events"]:  # they were accepted before the error
             try:
                 yield engine.flush(complete=False)
-            except MemoryLimitError as second:  # what went wrong first is told
-                yield from _found(second)
+            except MemoryLimitError as flush_error:  # the first error is raised
+                yield from _matches_of(flush_error)
         raise
 
 
-def each(engine: TakesBatches, source: Batches) -> Iterator[Matches]:
-    """Hand batch after batch to an engine and yield what it gives; of one that it refuses the rows before the fault."""
+def each(engine: BatchProcessor, source: Batches) -> Iterator[Matches]:
+    """Process batches and yield the matches of each; of a batch with a bad row, the rows before it are processed."""
     for batch in source:
         try:
             matches = engine.process(batch, origin=source.origin, rows=source.rows)
         except DataError:
-            yield from _before_the_fault(engine, batch, source)
+            yield from _process_valid_rows(engine, batch, source)
             raise
         yield matches
 
 
-def _found(error: FastcepError) -> Iterator[Matches]:
+def _matches_of(error: FastcepError) -> Iterator[Matches]:
     if isinstance(error, MemoryLimitError) and error.matches is not None:
         yield error.matches
 
 
-def _before_the_fault(engine: TakesBatches, batch: pa.RecordBatch, source: Batches) -> Iterator[Matches]:
-    """Take the rows before the first that the engine refuses, found by halving: a batch is refused whole."""
+def _process_valid_rows(engine: BatchProcessor, batch: pa.RecordBatch, source: Batches) -> Iterator[Matches]:
+    """Process the rows before the first bad one, found by bisection: the engine rejects a batch as a whole."""
     size, rows = batch.num_rows, source.rows
     while size > 1:
         middle = size // 2

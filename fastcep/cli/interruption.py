@@ -1,4 +1,4 @@
-"""How a command ends that is interrupted: by Ctrl-C (SIGINT), or asked to end (SIGTERM)."""
+"""Orderly end of a command after Ctrl-C (SIGINT) or SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Terminated", "exit_code", "terminable"]
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came; it goes the way of Ctrl-C."""
+    """SIGTERM was received; handled as Ctrl-C."""
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """The status that shells give a command which the signal ended."""
+    """Return the exit code that shells report for a command ended by the signal."""
     return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM raise `Terminated`, unless the program has a handler of its own for it."""
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    """Make SIGTERM raise `Terminated`, unless the program has its own handler for it."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)

@@ -1,4 +1,4 @@
-"""What ``fastcep run`` is asked to do, read and checked."""
+"""Job of ``fastcep run``: its queries and options, parsed and checked."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """Queries, the input, and where to.
+    """Queries, input, output and options of a run.
 
     Attributes
     ----------
     schema, queries
-        Of the ``.cep`` file.
+        Contents of the ``.cep`` file.
     sources
-        The inputs.
+        Paths of the inputs.
     inputs, outputs, lateness
-        The options about them.
+        Options for input, output and late events.
     engine
-        The engine's options.
+        Keyword arguments of `Engine`.
     batch_rows
-        Rows handed to it at once.
+        Number of rows per batch.
     functions
-        The file of the user's functions.
+        File of the user's functions.
     shedding
-        What to do about overload.
+        Options for load shedding.
     """
 
     schema: Schema
@@ -60,5 +60,5 @@ class Job:
         return self.inputs.open(self.sources, self.schema, self.batch_rows, ordered=ordered, live=live)
 
     def summary(self) -> Summary:
-        """A summary of nothing yet."""
+        """Return an empty summary."""
         return Summary(matches_by_query={query.name: 0 for query in self.queries})

@@ -24,34 +24,34 @@ class Lateness:
     idle: str | None = None
 
     def options(self, sources: Sequence[str], sort: bool, batch_rows: int) -> dict[str, Any]:
-        """Give the engine's options.
+        """Return the options of the engine.
 
         Raises
         ------
         ValidationError
-            If the options do not fit each other or the input.
+            If the options contradict each other or the input.
         """
         for option, value in (("--late", self.output), ("--idle-timeout", self.idle)):
             if value is not None and self.allowed is None:
                 raise ValidationError(f"{option} needs --allowed-lateness: without it the input must be in order")
         if self.idle is not None and list(sources) != ["-"]:
-            raise ValidationError("--idle-timeout is for standard input alone, --input -; files do not fall silent")
+            raise ValidationError("--idle-timeout is for standard input only; use it with --input - alone, or omit it")
         if self.idle is not None and sort:
-            raise ValidationError("--idle-timeout has no use with --sort, which reads all input first; leave one out")
+            raise ValidationError("--idle-timeout has no effect with --sort, which reads all input first; omit one")
         if self.output is not None and str(self.output) == "-":
-            raise ValidationError("--late - : late events go to a file; give its name")
+            raise ValidationError("--late -: late events cannot be written to standard output; give a file")
         options = {"late_limit": max(1_000_000, batch_rows)}
         return options | {"allowed_lateness": self.allowed, "idle_timeout": self.idle}
 
     def live(self, on_quiet: Callable[[], None]) -> Live | None:
-        """How to wait for standard input, if it is to be waited for; `on_quiet` is called when it is silent."""
+        """Return how to wait for standard input, None without an idle timeout; `on_quiet` is called when it is idle."""
         return None if self.idle is None else Live(parse_duration(self.idle) / 1e9, on_quiet)
 
     def report(self, count: int) -> None:
-        """Say on standard error how many late events there were, if nobody kept them."""
+        """Print the number of late events on standard error, unless they are written to a file."""
         if count and self.output is None:
             print(
-                f"late events, which are in no match: {count:,}; keep them with --late PATH, or raise "
+                f"late events, excluded from all matches: {count:,}; write them with --late PATH, or raise "
                 "--allowed-lateness",
                 file=sys.stderr,
             )

@@ -1,4 +1,4 @@
-"""The library's messages in the words of the command line."""
+"""Rewrite messages of the library for the command line: options instead of Python arguments."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["in_options"]
 _NAMES = (
     "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock|index"
 )
-_OF_EVALUATE = "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats"
-_OPTION = re.compile(rf"({_NAMES})\b|({_OF_EVALUATE})(?=[=:])")  # what a message about one begins with
-_GIVEN = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # what a message about another one says to give
+_EVALUATE_NAMES = "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats"
+_OPTION = re.compile(rf"({_NAMES})\b|({_EVALUATE_NAMES})(?=[=:])")  # start of a message about an argument
+_SUGGESTION = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # an argument that a message suggests
 
-#: What messages about overload say of Python, and what they say here.
-_REWORDED = (
+#: Patterns in messages that mention Python, and their replacements.
+_REPLACEMENTS = (
     (re.compile(r"^unknown (shedder|detector) "), r"--\1: unknown name "),
     (re.compile(r"^(shedder 'classes' needs .*)$"), r"\1, which Python has: fc.shedding.FixedClasses"),
     (re.compile(r"^a detector without a shedder"), "--detector without --shedder"),
@@ -30,28 +30,25 @@ _REWORDED = (
 
 
 def in_options(error: Exception) -> str:
-    """Give the message of an error; where it would speak of the library's arguments, it names the command's options.
-
-    Notes that were added to the error follow.
-    """
+    """Return the message of an error, with the options of the command instead of Python arguments, and its notes."""
     notes = getattr(error, "__notes__", [])
-    return "\n".join([_message(error, kept=not notes), *notes])
+    return "\n".join([_message(error, matches_kept=not notes), *notes])
 
 
-def _message(error: Exception, *, kept: bool) -> str:
+def _message(error: Exception, *, matches_kept: bool) -> str:
     if isinstance(error, OrderError):
-        return f"{error.what}; sort the input with --sort, or let events be late with --allowed-lateness DURATION"
+        return f"{error.what}; sort the input with --sort, or accept late events with --allowed-lateness DURATION"
     if isinstance(error, MemoryLimitError) and error.matches is None:
-        what = error.what.replace("memory_limit is", "--memory-limit is")
-        return f"{what}. Raise it, hand over fewer rows with --batch-rows, or shorten --allowed-lateness"
+        reason = error.what.replace("memory_limit is", "--memory-limit is")
+        return f"{reason}. Raise it, pass fewer rows per batch with --batch-rows, or shorten --allowed-lateness"
     if isinstance(error, MemoryLimitError):
-        what = error.what.replace("memory_limit=", "--memory-limit ")
-        told = "Matches found until then are kept. " if kept else ""
-        return f"{what}. {told}Raise it, shorten the window or narrow the conditions"
+        reason = error.what.replace("memory_limit=", "--memory-limit ")
+        kept = "Matches found until then are kept. " if matches_kept else ""
+        return f"{reason}. {kept}Raise it, shorten the window or narrow the conditions"
     message = str(error)
-    for words, ours in _REWORDED:
-        message = words.sub(ours, message)
-    message = _GIVEN.sub(lambda given: f"--{_dashed(given[1])}" + (f" {given[2]}" if given[2] else ""), message)
+    for pattern, replacement in _REPLACEMENTS:
+        message = pattern.sub(replacement, message)
+    message = _SUGGESTION.sub(lambda match: f"--{_dashed(match[1])}" + (f" {match[2]}" if match[2] else ""), message)
     option = _OPTION.match(message)
     return message if option is None else f"--{_dashed(option[0])}{message[option.end() :]}"
 

@@ -1,4 +1,4 @@
-"""Where ``fastcep run`` writes to, and that no file is written twice or over an input."""
+"""Output options of ``fastcep run``, and checks that no file is written twice or over an input."""
 
 from __future__ import annotations
 
@@ -28,52 +28,52 @@ class OutputOptions:
     def __post_init__(self) -> None:
         if self.format is not None and self.path is None:
             raise ValidationError(
-                f"--output-format {self.format} says how to write matches, but not where; add --output PATH"
+                f"--output-format {self.format} needs an output; add --output PATH"
             )
 
     @property
     def piped(self) -> bool:
-        """Whether matches go to standard output, to which nothing else may go then."""
+        """True if matches are written to standard output; nothing else may be printed there then."""
         return self.path == "-"
 
     def open(self) -> MatchWriter | None:
-        """Make the writer, if matches are to be written."""
+        """Return the writer of matches, None without an output."""
         return None if self.path is None else MatchWriter(self.path, self.format)
 
 
 def check_apart(sources: Sequence[str], targets: Mapping[str, str | Path | None]) -> None:
-    """Refuse a file that two options would write, or that is an input.
+    """Reject a file that two options write, or that is an input.
 
     Parameters
     ----------
     sources
-        The inputs.
+        Paths of the inputs.
     targets
-        Of each option the file that it writes; None or ``"-"`` for none. Devices and pipes may be shared.
+        File that each option writes; None or ``"-"`` for none. Devices and pipes may be shared.
 
     Raises
     ------
     ValidationError
-        Names the options.
+        If there is such a file; the message names the options.
     """
     inputs = {Path(source).resolve() for source in sources if source != "-"}
-    taken: dict[Path, str] = {}
+    option_of_path: dict[Path, str] = {}
     for option, target in targets.items():
         if target is None or str(target) == "-":
             continue
         path = Path(target).resolve()
         if path.exists() and not path.is_file():
             continue
-        if path in taken:
-            raise ValidationError(f"{option} and {taken[path]} are both '{target}'; give two names")
+        if path in option_of_path:
+            raise ValidationError(f"{option} and {option_of_path[path]} are both '{target}'; give two names")
         if path in inputs:
-            raise ValidationError(f"{option} cannot go to '{target}', which is the input; give another path")
-        taken[path] = option
+            raise ValidationError(f"{option} cannot write to '{target}', which is the input; give another path")
+        option_of_path[path] = option
 
 
 def check_not_read(files: Mapping[str, Path | None], targets: Mapping[str, str | Path | None]) -> None:
-    """Refuse to write over a file that is read beside the input: of each the name for people, and the file."""
+    """Reject an output that is one of `files`, which the command also reads; the keys describe them in the message."""
     for option, target in targets.items():
         for name, path in files.items():
             if target is not None and path is not None and Path(target).resolve() == path.resolve():
-                raise ValidationError(f"{option} cannot go to '{target}', which is {name}; give another path")
+                raise ValidationError(f"{option} cannot write to '{target}', which is {name}; give another path")

@@ -1,4 +1,4 @@
-"""``fastcep run``: stream events from a file through the engine, in chunks."""
+"""``fastcep run``: stream events from files through the engine, in batches."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     file
         UTF-8 text.
     name
-        The only query to keep, or None for all.
+        Name of the only query to keep, None for all.
 
     Raises
     ------
     ParseError
         If the text is wrong.
     ValidationError
-        If the file is not UTF-8, has no query, or none called ``name``.
+        If the file is not UTF-8, has no query, or has no query called ``name``.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -60,8 +60,8 @@ def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
         from difflib import get_close_matches
 
         names = [query.name for query in document.queries]
-        near = get_close_matches(name, names, 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names) or 'none'}"
+        similar = get_close_matches(name, names, 1)
+        hint = f"did you mean '{similar[0]}'?" if similar else f"it has {', '.join(names) or 'none'}"
         raise ValidationError(f"'{file}' has no query '{name}'; {hint}")
     if not queries:
         raise ValidationError(f"'{file}' has no query; add one: QUERY name PATTERN SEQ(…) WITHIN …")
@@ -93,42 +93,42 @@ def run(
     file
         The ``.cep`` file.
     sources
-        Paths of the events, one after the other; ``-`` is standard input.
+        Paths of the events, in order; ``-`` is standard input.
     inputs
-        How they are read; None for the defaults.
+        Options for reading the events; None for the defaults.
     outputs
-        Where all matches are written to; with standard output nothing else goes there.
+        Where all matches are written; if to standard output, nothing else is printed there.
     lateness
-        What to do about events out of order; by default the input must be in order.
+        Handling of events out of order; by default the input must be in order.
     memory_limit
-        How much the engine may hold, such as ``"1GiB"``.
+        Memory limit of the engine, such as ``"1GiB"``.
     attributes
         Return the time and the attributes of all matched events.
     json
         Print the summary as one JSON object and no matches.
     batch_rows
-        Rows handed to the engine at once.
+        Number of rows per batch.
     name
-        The only query to run, or None for all.
+        Name of the only query to run, None for all.
     limit_print
-        How many matches to print; they are printed as soon as they are found.
+        Maximum number of matches to print; they are printed as soon as they are found.
     functions
-        The file of the user's functions, which has been loaded.
+        File of the user's functions, already loaded.
     checkpoint
-        Go on where the last run broke off, and let the next one do so.
+        Folder in which this run is committed and from which it resumes; None: no checkpoints.
     shedding
-        What to do about overload; by default nothing.
+        Options for load shedding; None: no shedding.
     spark
-        Let Spark find the matches; None: an engine in this process.
+        Options for matching on Spark; None: use an engine in this process.
 
     Raises
     ------
     FastcepError
-        If the queries, the input or the output are wrong. Matches found before are written.
+        If the queries, the input or the output are wrong. Matches found before the error are written.
     """
     inputs, outputs, lateness = inputs or InputOptions(), outputs or OutputOptions(), lateness or Lateness()
     if outputs.piped and json:
-        raise ValidationError("--json and --output - both want standard output; write the matches to a file")
+        raise ValidationError("--json and --output - both use standard output; write the matches to a file")
     targets = {"--output": outputs.path, "--late": lateness.output, "--bad-rows": inputs.bad_rows}
     check_apart(sources, targets)
     check_not_read({"the query file": file, "--functions": functions}, targets)
@@ -143,22 +143,22 @@ def run(
         **shedding.engine(),
     }  # fmt: skip
     job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions, shedding)
-    with display(0 if json or outputs.piped else limit_print) as shown, terminable():
+    with display(0 if json or outputs.piped else limit_print) as view, terminable():
         if spark is not None:
             from fastcep.cli.spark_run import run_on_spark
 
-            summary = run_on_spark(job, spark, attributes, shown)
+            summary = run_on_spark(job, spark, attributes, view)
         elif checkpoint is None:
-            summary = _run_at_once(job, shown, json)
+            summary = _run_without_checkpoint(job, view, json)
         else:
             from fastcep.cli.durable.runner import run_durably
 
-            summary = run_durably(job, checkpoint, shown)
-    _tell(job, summary, json)
+            summary = run_durably(job, checkpoint, view)
+    _print_summary(job, summary, json)
     return summary
 
 
-def _tell(job: Job, summary: Summary, json: bool) -> None:
+def _print_summary(job: Job, summary: Summary, json: bool) -> None:
     job.lateness.report(summary.late)
     if json:
         print(summary.as_json())
@@ -167,22 +167,22 @@ def _tell(job: Job, summary: Summary, json: bool) -> None:
 
 
 def _check_spark(lateness: Lateness, shedding: SheddingOptions, checkpoint: CheckpointOptions | None) -> None:
-    """Refuse what is for one engine that takes events one after the other."""
+    """Reject options that need one engine for the complete stream."""
     from fastcep.cli.spark import refuse
 
-    usual, own = SheddingOptions().settings(), shedding.settings()
+    defaults, settings = SheddingOptions().settings(), shedding.settings()
     refuse({
         "--checkpoint": checkpoint, "--allowed-lateness": lateness.allowed, "--late": lateness.output,
         "--idle-timeout": lateness.idle,
-        **{option: value for option, value in own.items() if value != usual[option] and option != "--index"},
+        **{option: value for option, value in settings.items() if value != defaults[option] and option != "--index"},
     })  # fmt: skip
 
 
-def _run_at_once(job: Job, shown: Display, json: bool) -> Summary:
-    """Run a job from its beginning to its end.
+def _run_without_checkpoint(job: Job, view: Display, json: bool) -> Summary:
+    """Run a job from beginning to end.
 
-    Where it is interrupted it ends there as it does at an error of the input: the matches of the events until then are
-    in the output, which is a whole file.
+    An interrupt ends the run as an input error does: the output is a complete file with the matches of the events
+    processed until then.
     """
     engine = Engine(job.queries, **job.engine)
     summary = job.summary()
@@ -192,13 +192,13 @@ def _run_at_once(job: Job, shown: Display, json: bool) -> Summary:
             stack.enter_context(writer)
         path = job.lateness.output
         late = LateEvents(engine, None if path is None else stack.enter_context(MatchWriter(path)))
-        sink = Sink(engine, summary, writer, late, shown)
+        sink = Sink(engine, summary, writer, late, view)
         start = perf_counter()
         source = stack.enter_context(job.open(job.lateness.live(lambda: sink.take(engine.poll()))))
         signals, matches, interrupted = Signals(), None, None
         try:
             for matches in feed(engine, source):
-                with signals:  # what is written is written whole
+                with signals:  # no interrupt inside a write
                     summary.bad_rows = source.bad_rows
                     sink.take(matches)
                     matches = None
@@ -207,11 +207,11 @@ def _run_at_once(job: Job, shown: Display, json: bool) -> Summary:
             with signals:
                 if matches is not None:
                     sink.take(matches)
-                with suppress(ValidationError):  # the stream has ended already
+                with suppress(ValidationError):  # already flushed
                     sink.take(engine.flush(complete=False))
         summary.stop(perf_counter() - start)
     if interrupted is not None:
-        shown.tell(f"interrupted after {summary.events:,} events")
-        _tell(job, summary, json)
+        view.message(f"interrupted after {summary.events:,} events")
+        _print_summary(job, summary, json)
         raise interrupted
     return summary

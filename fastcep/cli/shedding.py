@@ -1,4 +1,4 @@
-"""The options of ``fastcep run`` about overload."""
+"""Options of ``fastcep run`` for load shedding."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ __all__ = ["SheddingOptions"]
 
 @dataclass(frozen=True)
 class SheddingOptions:
-    """What is measured, and what may be dropped.
+    """Latency bound, clock, shedder and related options.
 
     Attributes
     ----------
     latency_bound
-        A duration as text.
-    shedder, detector
-        Their spellings; None for none, or the shedder's usual one.
+        Duration as text, such as ``500us``; None measures no latency.
+    shedder
+        Name of the shedder; None drops nothing.
+    detector
+        Name of the detector; None: the default detector of the shedder.
     seed
-        Of what the shedder draws.
+        Random seed of the shedder; None is 0.
     clock
         ``wall`` or ``virtual``.
     cost_table
-        ``measured``, ``paper`` or a file.
+        ``measured``, ``paper`` or the path of a file.
     on_memory_limit
         ``raise`` or ``shed``.
     index
-        By which equalities rows are found.
+        Equalities that index partial matches: ``full``, ``key`` or ``off``.
     models
         Folders of models for the shedder.
     """
@@ -49,25 +51,25 @@ class SheddingOptions:
     models: tuple[Path, ...] = ()
 
     def engine(self) -> dict[str, Any]:
-        """The options of the engine.
+        """Return the options of the engine.
 
         Raises
         ------
         ValidationError
-            If there is no such shedder or detector, or no use for a seed.
+            If the shedder or detector is unknown, or a seed or model does not fit the shedder.
         """
         if self.shedder is None and self.seed is not None:
-            raise ValidationError("--seed is what a shedder draws by; give --shedder NAME")
-        if self.models and not self._learns():
-            raise ValidationError("--model is for a shedder that learns; give --shedder hybrid, hyi or hys")
-        if not self.models and self._learns():
+            raise ValidationError("--seed needs a shedder; give --shedder NAME")
+        if self.models and not self._needs_model():
+            raise ValidationError("--model needs a shedder that uses one; give --shedder hybrid, hyi or hys")
+        if not self.models and self._needs_model():
             raise ValidationError(
-                f"--shedder {self.shedder} needs a model; make one with fastcep fit, and give --model FOLDER"
+                f"--shedder {self.shedder} needs a model; create one with fastcep fit, and give --model FOLDER"
             )
-        more = {"model": list(self.models)} if self.models else {}
+        model_option = {"model": list(self.models)} if self.models else {}
         return {
             "latency_bound": self.latency_bound,
-            "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0, **more),
+            "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0, **model_option),
             "detector": None if self.detector is None else detector_by_name(self.detector),
             "clock": self.clock,
             "cost_table": self.cost_table,
@@ -75,12 +77,12 @@ class SheddingOptions:
             "index": self.index,
         }
 
-    def _learns(self) -> bool:
+    def _needs_model(self) -> bool:
         kind = SHEDDERS.get(self.shedder or "")
         return kind is not None and "model" in inspect.signature(kind).parameters
 
     def settings(self) -> dict[str, Any]:
-        """What a run that goes on has to have as the run before, as the options are written."""
+        """Return the options that must not change when a run resumes, by option name."""
         return {
             "--latency-bound": self.latency_bound, "--shedder": self.shedder, "--detector": self.detector,
             "--seed": self.seed, "--clock": self.clock, "--cost-table": self.cost_table,

@@ -1,4 +1,4 @@
-"""Where goes what an engine gives: matches to output and screen, late events to their file, counts to the summary."""
+"""Results of an engine: write and print matches, write late events, count both in the summary."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ if TYPE_CHECKING:
     from fastcep.cli.summary import Summary
     from fastcep.engine import Engine, Matches
 
-__all__ = ["LateEvents", "Sink", "Writes"]
+__all__ = ["LateEvents", "Sink", "TableWriter"]
 
 
-class Writes(Protocol):
-    """Takes tables, one behind the other, as a `MatchWriter` does."""
+class TableWriter(Protocol):
+    """Writer of consecutive tables with the interface of `MatchWriter`."""
 
     def write(self, table: pa.Table, /) -> None: ...  # noqa: D102
 
 
 class LateEvents:
-    """Takes late events from the engine, so that they do not pile up there, and writes them if somebody wants them.
+    """Late events of an engine: removed from it regularly, so that they do not accumulate, and written if wanted.
 
     Parameters
     ----------
     engine
-        The engine.
+        Engine that set the events aside.
     writer
-        Where they go; None for nowhere.
+        Writer of the events; None discards them.
     """
 
-    def __init__(self, engine: Engine, writer: Writes | None) -> None:
+    def __init__(self, engine: Engine, writer: TableWriter | None) -> None:
         self._engine = engine
         self._writer = writer
 
     def collect(self) -> None:
-        """Take those that came since the last call."""
+        """Remove the late events since the last call from the engine, and write them."""
         events = self._engine.late()
         if self._writer is not None:
             self._writer.write(events)
 
 
 class Sink:
-    """Takes what an engine gives.
+    """Receiver of the results of an engine.
 
     Parameters
     ----------
     engine
-        The engine.
+        Engine that returns the matches.
     summary
-        Counts.
+        Summary to update.
     writer
-        Where matches are written; None for nowhere.
+        Writer of matches; None writes none.
     late
-        Where late events go.
+        Receiver of late events.
     display
-        Shows the first matches.
+        Printer of the first matches and of progress.
     """
 
     def __init__(
-        self, engine: Engine, summary: Summary, writer: Writes | None, late: LateEvents, display: Display
+        self, engine: Engine, summary: Summary, writer: TableWriter | None, late: LateEvents, display: Display
     ) -> None:
         self._engine, self._summary, self._writer, self._late = engine, summary, writer, late
         self._display = display
 
     def take(self, matches: Matches) -> None:
-        """Take what one call gave."""
+        """Process the matches of one call of the engine."""
         self._summary.add(self._engine, matches)
         self._late.collect()
         show = self._display.wants(len(matches))

@@ -1,7 +1,7 @@
-"""``--spark``: a session, and events as a DataFrame with the order that they have in their files.
+"""``--spark``: a Spark session, and the input as a DataFrame that keeps the order of the files.
 
-Parquet is read where it lies. All other formats are read here, by the rules of `fastcep.io`, into a Parquet file in a
-temporary folder, piece by piece: a second reader with rules of its own would find other events.
+Spark reads Parquet files directly. `fastcep.io` reads all other formats batch by batch and converts them to a temporary
+Parquet file, because Spark's own readers follow other rules and could read different events.
 """
 
 from __future__ import annotations
@@ -34,88 +34,91 @@ if TYPE_CHECKING:
 __all__ = ["SparkEvents", "SparkOptions", "events_on_spark", "refuse", "session", "spark_options"]
 
 _CHUNK = 65_536
-#: Files that are told apart by number; more of them, by their names.
-_FILES = 64
+#: Up to this many files are ordered as they are given, more of them by name.
+_MAX_NUMBERED_FILES = 64
 _FILE, _PATH, _ROW = "fastcep_file", "fastcep_path", "fastcep_row"
 _TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
-_RAISED = re.compile(r"^fastcep\.errors\.\w+: (.*)", re.MULTILINE | re.DOTALL)
+_FASTCEP_ERROR = re.compile(r"^fastcep\.errors\.\w+: (.*)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where Spark runs: a master, as Spark writes them."""
+    """Master URL of Spark."""
 
     master: str = "local[*]"
 
     @property
     def local(self) -> bool:
-        """Whether all of it runs on this machine."""
+        """True if Spark runs on this machine."""
         return self.master.startswith("local")
 
 
 def spark_options(spark: bool, master: str | None) -> SparkOptions | None:
-    """The options ``--spark`` and ``--master``; None: without Spark.
+    """Combine the options ``--spark`` and ``--master``; None without Spark.
 
     Raises
     ------
     ValidationError
-        There is a master, but no Spark.
+        If there is a master without ``--spark``.
     """
     if not spark:
         if master is not None:
-            raise ValidationError(f"--master {master} says where Spark runs; add --spark, or leave it out")
+            raise ValidationError(f"--master {master} needs --spark; add it, or omit --master")
         return None
     return SparkOptions() if master is None else SparkOptions(master)
 
 
-def refuse(given: Mapping[str, Any]) -> None:
-    """Refuse options that say nothing to Spark: of each its value, None or False if it is not given.
+def refuse(options: Mapping[str, Any]) -> None:
+    """Reject options that Spark does not support.
+
+    Parameters
+    ----------
+    options
+        Value of each option; None or False if it is not given.
 
     Raises
     ------
     ValidationError
-        Names the first one.
+        If an option is given; the message names the first one.
     """
-    for option, value in given.items():
+    for option, value in options.items():
         if value is not None and value is not False:
-            raise ValidationError(f"{option} does not go with --spark; leave one of them out")
+            raise ValidationError(f"{option} cannot be used with --spark; omit one of them")
 
 
 @contextmanager
 def session(options: SparkOptions) -> Iterator[SparkSession]:
-    """Start a session, and stop it in the end; one that the process has already is taken, and left running.
+    """Start a session, and stop it on exit; an active session of the process is used instead, and keeps running.
 
     Raises
     ------
     ValidationError
-        PySpark or Java is missing, the master cannot be reached, or Spark fails.
-    FastcepError
-        What a task raised.
+        If PySpark or Java is missing, the master cannot be reached, Spark fails, or a task raises an error of fastcep.
     """
-    import_module("fastcep.spark")  # says what is missing
+    import_module("fastcep.spark")  # raises an error that names missing packages
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        with _told():
-            yield running
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        with _spark_errors():
+            yield active
         return
-    started = _started(options)
+    started = _start_session(options)
     try:
-        with _told():
+        with _spark_errors():
             yield started
     finally:
         started.stop()
 
 
-def _started(options: SparkOptions) -> SparkSession:
+def _start_session(options: SparkOptions) -> SparkSession:
     from pyspark.sql import SparkSession
 
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and shutil.which("java", path=str(Path(home) / "bin"))):
         raise ValidationError(
-            "--spark needs Java 17 or newer, and there is no 'java' on PATH; install one, such as "
-            "openjdk-17-jre-headless, or set JAVA_HOME to the folder of one"
+            "--spark needs Java 17 or newer, and 'java' is not on PATH; install it, such as openjdk-17-jre-headless, "
+            "or set JAVA_HOME to its folder"
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
@@ -125,38 +128,38 @@ def _started(options: SparkOptions) -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.caseSensitive", "true")
     )
-    if options.local:  # nobody else has to find us
+    if options.local:  # no other machine connects
         builder = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
         )
     try:
-        with _other_output():
+        with _stdout_to_stderr():
             return builder.getOrCreate()
     except Exception as error:
         raise ValidationError(
-            f"--master {options.master}: Spark did not start ({_first_line(error)}); is the master there, and does "
-            "'java -version' say 17 or newer?"
+            f"--master {options.master}: Spark did not start ({_first_line(error)}); check that the master is running "
+            "and that 'java -version' reports 17 or newer"
         ) from None
 
 
 @contextmanager
-def _other_output() -> Iterator[None]:
-    """Let what is started say what it has to say on standard error: standard output is for results."""
+def _stdout_to_stderr() -> Iterator[None]:
+    """Redirect standard output to standard error, for child processes too: standard output is for results."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout_copy = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout_copy, 1)
+        os.close(stdout_copy)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Make what Spark raises an error for people: of a task that raised one of ours its message."""
+def _spark_errors() -> Iterator[None]:
+    """Translate errors of Spark to ValidationError; if a task raised an error of fastcep, keep its message."""
     from pyspark.errors import PySparkException
 
     try:
@@ -164,12 +167,12 @@ def _told() -> Iterator[None]:
     except FastcepError:
         raise
     except Exception as error:
-        spark = isinstance(error, PySparkException) or type(error).__name__.startswith("Py4J")
-        if not spark:
+        from_spark = isinstance(error, PySparkException) or type(error).__name__.startswith("Py4J")
+        if not from_spark:
             raise
-        raised = _RAISED.search(str(error))
-        if raised is not None:
-            raise ValidationError(_first_line(raised[1])) from None
+        fastcep_error = _FASTCEP_ERROR.search(str(error))
+        if fastcep_error is not None:
+            raise ValidationError(_first_line(fastcep_error[1])) from None
         raise ValidationError(f"--spark: Spark failed: {_first_line(error)}") from error
 
 
@@ -187,11 +190,11 @@ class SparkEvents:
     Attributes
     ----------
     frame
-        None of no events.
+        The events; None if there are none.
     order_by
-        Columns that give events of one time the order of their files; None: they have sequence numbers.
+        Columns that order events of the same time as in their files; None if events have sequence numbers.
     rows, bad_rows
-        How many there are, and how many could not be taken.
+        Numbers of events and of bad rows.
     """
 
     frame: DataFrame | None
@@ -204,33 +207,33 @@ class SparkEvents:
 def events_on_spark(
     spark: SparkSession, inputs: InputOptions, sources: Sequence[str], schema: Schema, options: SparkOptions
 ) -> Iterator[SparkEvents]:
-    """Read events for as long as they are needed.
+    """Yield the events as a DataFrame; temporary files are removed on exit.
 
     Raises
     ------
     FastcepError
-        A file or a row cannot be taken, or other machines would have to read what is here.
+        If a file or a row cannot be read, or if executors on other machines cannot read the input.
     """
     files = _parquet_files(inputs, sources, schema)
     if files is not None:
-        frame, order = _direct(spark, files, schema)
-        yield SparkEvents(frame, None if schema.sequence is not None else order, frame.count())
+        frame, position = _read_directly(spark, files, schema)
+        yield SparkEvents(frame, None if schema.sequence is not None else position, frame.count())
         return
     if not options.local:
         raise ValidationError(
-            f"--master {options.master}: its executors read Parquet files at paths that all of them see, without "
-            "--bad-rows, and with times of microseconds or less exact; found another input, which would have to be "
-            "read here. Write it to such files first, or leave --master out"
+            f"--master {options.master}: expected Parquet files at paths that all executors see, with times in "
+            "microseconds or coarser, and without --bad-rows; found an input that only this machine can read. "
+            "Convert it to Parquet files first, or omit --master"
         )
     with TemporaryDirectory(prefix="fastcep-") as folder:
         path = str(Path(folder) / "events.parquet")
-        rows, bad = _converted(inputs, sources, schema, path)
-        ties = None if schema.sequence is not None else [_ROW]
-        yield SparkEvents(spark.read.parquet(path) if rows else None, ties, rows, bad)
+        rows, bad = _convert(inputs, sources, schema, path)
+        order = None if schema.sequence is not None else [_ROW]
+        yield SparkEvents(spark.read.parquet(path) if rows else None, order, rows, bad)
 
 
 def _parquet_files(inputs: InputOptions, sources: Sequence[str], schema: Schema) -> list[str] | None:
-    """Files and addresses that Spark reads by itself, or None if it cannot."""
+    """Return the files and URLs if Spark can read all of them directly, otherwise None."""
     if inputs.bad_rows is not None or not schema.header:
         return None
     files: list[str] = []
@@ -240,42 +243,42 @@ def _parquet_files(inputs: InputOptions, sources: Sequence[str], schema: Schema)
             continue
         for file in list_files(source, Options(inputs.format, inputs.delimiter, inputs.encoding)):
             form = of_name(file, inputs.format)
-            if file == "-" or form is None or form.name != "parquet" or not _plain(file):
+            if file == "-" or form is None or form.name != "parquet" or not _spark_reads_types(file):
                 return None
             files.append(str(Path(file).resolve()))
     return files or None
 
 
-def _plain(file: str) -> bool:
-    """Whether Spark has all types of a Parquet file: its timestamps have microseconds."""
+def _spark_reads_types(file: str) -> bool:
+    """Return whether Spark has all types of a Parquet file; it has no nanoseconds and no unsigned integers."""
     try:
         kinds: Any = parquet.read_schema(file).types
     except (OSError, pa.ArrowException):
-        return False  # our reader says what is wrong
+        return False  # fastcep.io reports the error
     return not any(
         (pa.types.is_timestamp(kind) and kind.unit == "ns") or pa.types.is_unsigned_integer(kind) for kind in kinds
     )
 
 
-def _direct(spark: SparkSession, files: Sequence[str], schema: Schema) -> tuple[DataFrame, list[str]]:
-    """Read Parquet where it lies; rows know their file and their place in it."""
+def _read_directly(spark: SparkSession, files: Sequence[str], schema: Schema) -> tuple[DataFrame, list[str]]:
+    """Read Parquet files with Spark, and add columns with the file and position of each row."""
     from pyspark.sql import functions as F
 
-    places = [F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_ROW)]
-    groups = [[file] for file in files] if len(files) <= _FILES else [list(files)]
+    positions = [F.col("_metadata.file_path").alias(_PATH), F.col("_metadata.row_index").alias(_ROW)]
+    groups = [[file] for file in files] if len(files) <= _MAX_NUMBERED_FILES else [list(files)]
     frame: DataFrame | None = None
     for number, group in enumerate(groups):
         part = spark.read.parquet(*group)
-        known = [name for name in _needed(schema) if name in part.columns]
-        columns = [F.col(f"`{name.replace('`', '``')}`") for name in known]
-        part = part.select(*columns, F.lit(number).alias(_FILE), *places)
+        names = [name for name in _needed(schema) if name in part.columns]
+        columns = [F.col(f"`{name.replace('`', '``')}`") for name in names]
+        part = part.select(*columns, F.lit(number).alias(_FILE), *positions)
         frame = part if frame is None else frame.unionByName(part, allowMissingColumns=True)
     assert frame is not None
     return frame, [_FILE, _PATH, _ROW]
 
 
 def _needed(schema: Schema) -> dict[Any, Any]:
-    """The columns that are read, and their types; None: as they are."""
+    """Return the columns that the schema reads and their Arrow types; None keeps the type."""
     needed: dict[Any, Any] = {schema.time: None}
     if schema.type is not None:
         needed[schema.type] = pa.string() if schema.codes is None else pa.int64()
@@ -286,21 +289,21 @@ def _needed(schema: Schema) -> dict[Any, Any]:
     return needed
 
 
-def _converted(inputs: InputOptions, sources: Sequence[str], schema: Schema, path: str) -> tuple[int, int]:
-    """Write events to a Parquet file that Spark reads as they are; how many, and how many could not be taken."""
+def _convert(inputs: InputOptions, sources: Sequence[str], schema: Schema, path: str) -> tuple[int, int]:
+    """Write events to a Parquet file with types that Spark has; return the numbers of events and of bad rows."""
     rows = 0
     writer: Any = None
     with inputs.open(sources, schema, _CHUNK, ordered=False) as source:  # Spark sorts
         try:
             for batch in source:
-                table = _plain_table(batch, schema, source.origin)
+                table = _spark_table(batch, schema, source.origin)
                 table = table.append_column(_ROW, pa.array(range(rows, rows + len(table)), pa.int64()))
                 if writer is None:
                     writer = parquet.ParquetWriter(path, table.schema)
                 if not table.schema.equals(writer.schema):
                     raise DataError(
-                        f"{source.origin}: found times as {table.schema.field(0).type}, expected "
-                        f"{writer.schema.field(0).type} as in the files before; give files one by one"
+                        f"{source.origin}: found times of type {table.schema.field(0).type}, expected "
+                        f"{writer.schema.field(0).type} as in the previous files; pass one file at a time"
                     )
                 writer.write_table(table)
                 rows += len(table)
@@ -310,28 +313,28 @@ def _converted(inputs: InputOptions, sources: Sequence[str], schema: Schema, pat
         return rows, source.bad_rows
 
 
-def _plain_table(batch: pa.RecordBatch, schema: Schema, origin: str) -> pa.Table:
-    """The columns that are read, in types that Spark has; where they are known by number, at their places."""
+def _spark_table(batch: pa.RecordBatch, schema: Schema, origin: str) -> pa.Table:
+    """Return the columns that the schema reads, in types that Spark has; numbered columns keep their position."""
     needed = _needed(schema)
     columns: dict[str, Any] = {}
-    wanted = batch.schema.names if schema.header and not _numbers(needed) else range(batch.num_columns)
-    for at, key in enumerate(wanted):
-        known = key if key in needed else batch.schema.names[at]
-        if known not in needed:
+    keys = batch.schema.names if schema.header and not _has_numbers(needed) else range(batch.num_columns)
+    for position, key in enumerate(keys):
+        source = key if key in needed else batch.schema.names[position]
+        if source not in needed:
             if isinstance(key, int):
-                columns[f"column {at}"] = pa.nulls(batch.num_rows, pa.int8())
+                columns[f"column {position}"] = pa.nulls(batch.num_rows, pa.int8())
             continue
-        column: Any = batch.column(at)
-        kind = _time_type(column.type) if known == schema.time else needed[known]
-        name = f"column {at}" if isinstance(known, int) else str(known)
+        column: Any = batch.column(position)
+        kind = _time_type(column.type) if source == schema.time else needed[source]
+        name = f"column {position}" if isinstance(source, int) else str(source)
         try:
             columns[name] = column.cast(kind)
         except pa.ArrowInvalid as error:
-            raise DataError(f"{origin}, column {known!r}: does not fit {kind}, which Spark has: {error}") from None
+            raise DataError(f"{origin}, column {source!r}: cannot convert to Spark's type {kind}: {error}") from None
     return pa.table(columns)
 
 
-def _numbers(needed: Mapping[Any, Any]) -> bool:
+def _has_numbers(needed: Mapping[Any, Any]) -> bool:
     return any(isinstance(key, int) for key in needed)
 
 

@@ -1,8 +1,8 @@
-"""``fastcep run --spark``: the matches of `fastcep.spark.detect`, in the order in which one engine gives them.
+"""``fastcep run --spark``: the matches of `fastcep.spark.detect`, in the order of a single engine.
 
-Matches come to this process partition by partition, each batch of them as bytes of Arrow in one value: so they are not
-collected, executors and this process need no folder in common, and no type changes on the way. They are kept on Spark
-while they are sorted, as otherwise they would be found twice: once for a sample of their order.
+This process fetches matches partition by partition, each batch as Arrow bytes in one binary value. So it never holds
+all matches, needs no folder in common with the executors, and changes no type. Matches are persisted before they are
+sorted; otherwise Spark would compute them twice, once to sample their order.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["run_on_spark"]
 
-_QUERY, _DETECTED = 3, 0  # which of the columns of the order
+_QUERY, _DETECTED = 3, 0  # positions among the order columns
+_ORDER_COLUMNS = 6
 
 
-def run_on_spark(job: Job, options: SparkOptions, attributes: bool, shown: Display) -> Summary:
-    """Run a job; of the engine's options it has ``memory_limit`` and ``index``."""
-    own = {"index": job.engine["index"], "memory_limit": job.engine["memory_limit"]}
-    engine = Engine(job.queries, attributes=attributes, **own)  # refuses what cannot run, before Spark starts
-    nothing = engine.flush().to_arrow()
+def run_on_spark(job: Job, options: SparkOptions, attributes: bool, display: Display) -> Summary:
+    """Run a job on Spark; of the engine's options it supports ``memory_limit`` and ``index``."""
+    engine_options = {"index": job.engine["index"], "memory_limit": job.engine["memory_limit"]}
+    engine = Engine(job.queries, attributes=attributes, **engine_options)  # rejects bad queries before Spark starts
+    empty = engine.flush().to_arrow()
     summary = job.summary()
     with ExitStack() as stack:
         writer = job.outputs.open()
@@ -43,23 +44,23 @@ def run_on_spark(job: Job, options: SparkOptions, attributes: bool, shown: Displ
         spark = stack.enter_context(session(options))
         events = stack.enter_context(events_on_spark(spark, job.inputs, job.sources, job.schema, options))
         summary.events, summary.bad_rows = events.rows, events.bad_rows
-        shown.update(summary)
+        display.update(summary)
         if writer is not None:
-            writer.write(nothing)
-        for table in _tables(job, events, {"attributes": attributes, **own}, nothing.schema, stack):
+            writer.write(empty)
+        for table in _tables(job, events, {"attributes": attributes, **engine_options}, empty.schema, stack):
             summary.matches += len(table)
-            for name, count in _counts(table).items():
+            for name, count in _counts_by_query(table).items():
                 summary.matches_by_query[name] += count
             if writer is not None:
                 writer.write(table)
-            if shown.wants(len(table)):
-                shown.print(table)
-            shown.update(summary)
+            if display.wants(len(table)):
+                display.print(table)
+            display.update(summary)
         summary.stop(perf_counter() - start)
     return summary
 
 
-def _counts(table: pa.Table) -> dict[str, int]:
+def _counts_by_query(table: pa.Table) -> dict[str, int]:
     column: Any = table["query"].combine_chunks()
     return {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
 
@@ -67,52 +68,52 @@ def _counts(table: pa.Table) -> dict[str, int]:
 def _tables(
     job: Job, events: SparkEvents, options: dict[str, Any], schema: pa.Schema, stack: ExitStack
 ) -> Iterator[pa.Table]:
-    """Tables of matches, in order, with the columns that one engine's have."""
+    """Yield tables of matches, in order, with the columns of a single engine."""
     import fastcep.spark
 
     if events.frame is None:
         return
-    found: list[DataFrame] = []
+    frames: list[DataFrame] = []
     for query in job.queries:
         matches = fastcep.spark.detect(events.frame, query, order_by=events.order_by, **options).persist()
         stack.callback(matches.unpersist)
-        found.append(matches)
+        frames.append(matches)
     names = [query.name for query in job.queries]
-    for row in _packed(_ordered(found, schema)).toLocalIterator(prefetchPartitions=True):
+    for row in _packed(_ordered(frames, schema)).toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(row["batch"]) as batches:
             for batch in batches:
                 yield _table(batch, names, schema)
 
 
-def _ordered(found: Sequence[DataFrame], schema: pa.Schema) -> DataFrame:
-    """Matches of all queries in the order of `Matches.to_arrow`: by what came first, then by query, then by birth.
+def _ordered(frames: Sequence[DataFrame], schema: pa.Schema) -> DataFrame:
+    """Merge the matches of all queries in the order of `Matches.to_arrow`: by detection, then query, then creation.
 
-    Columns are known by their numbers: those of the order, and then those of `schema`.
+    The first `_ORDER_COLUMNS` columns hold the order, the others the columns of `schema`.
     """
     from pyspark.sql import functions as F
 
     from fastcep.spark.slice_task import ORDER
 
-    kinds = {field.name: field.dataType for matches in found for field in matches.schema.fields}
+    kinds = {field.name: field.dataType for matches in frames for field in matches.schema.fields}
     parts: list[DataFrame] = []
-    for number, matches in enumerate(found):
+    for number, matches in enumerate(frames):
         detected, waited, last, nth = (F.col(f"{ORDER}.{name}") for name in ("detected", "waited", "last", "nth"))
-        # What waited for a time has no event that it is detected by.
+        # No event detects a match that waited for a time.
         order = [detected, waited, F.when(~waited, last), F.lit(number), last, nth]
         columns = [
             F.col(f"`{name.replace('`', '``')}`") if name in matches.columns else F.lit(None).cast(kinds[name])
             for name in schema.names
         ]
-        own = [column.alias(f"m{at}") for at, column in enumerate([*order, *columns])]
-        parts.append(matches.select(*own))
-    whole = parts[0]
+        aliased = [column.alias(f"m{position}") for position, column in enumerate([*order, *columns])]
+        parts.append(matches.select(*aliased))
+    union = parts[0]
     for part in parts[1:]:
-        whole = whole.union(part)
-    return whole.orderBy(*(f"m{at}" for at in range(6)))
+        union = union.union(part)
+    return union.orderBy(*(f"m{position}" for position in range(_ORDER_COLUMNS)))
 
 
 def _packed(frame: DataFrame) -> DataFrame:
-    """Each batch as one value."""
+    """Pack each batch into one binary value: an Arrow stream."""
 
     def fastcep_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -125,19 +126,19 @@ def _packed(frame: DataFrame) -> DataFrame:
 
 
 def _table(batch: pa.RecordBatch, names: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """The columns of `schema`, of its types; times of detection with all their digits."""
+    """Return a batch with the columns and types of `schema`; detection times keep their full precision."""
     columns: dict[str, Any] = {}
-    for at, field in enumerate(schema):
-        column: Any = batch.column(6 + at)
+    for position, field in enumerate(schema):
+        column: Any = batch.column(_ORDER_COLUMNS + position)
         if field.name == "query":
-            column = _named(batch.column(_QUERY), names, field.type)
+            column = _query_names(batch.column(_QUERY), names, field.type)
         elif field.name == "detected_at":
             column = batch.column(_DETECTED)
         columns[field.name] = column if column.type == field.type else column.cast(field.type)
     return pa.table(columns, schema=schema)
 
 
-def _named(numbers: Any, names: Sequence[str], kind: Any) -> Any:
+def _query_names(numbers: Any, names: Sequence[str], kind: Any) -> Any:
     texts = pa.array(names, pa.string())
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(numbers.cast(kind.index_type), texts)

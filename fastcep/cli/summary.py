@@ -1,4 +1,4 @@
-"""What a run did, in numbers."""
+"""Summary of a run: its counts and times."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Summary"]
 
 @dataclass
 class Summary:
-    """What a run did: the object that ``--json`` prints.
+    """Counts and times of a run: the object that ``--json`` prints.
 
     ``seconds`` is the time from opening the input to the last match, reading and writing included;
-    ``memory_bytes`` is the largest amount the engine's state held at the end of a chunk.
+    ``memory_bytes`` is the largest size of the engine's state at the end of a batch.
     """
 
     events: int = 0
@@ -35,7 +35,7 @@ class Summary:
     estimated_recall: float | None = 1.0
 
     def add(self, engine: Engine, matches: Matches) -> None:
-        """Count what one call of the engine gave."""
+        """Add the matches of one call of the engine, and update the counts from its metrics."""
         self.matches += len(matches)
         for name, count in matches.counts().items():
             self.matches_by_query[name] = self.matches_by_query.get(name, 0) + count
@@ -57,11 +57,11 @@ class Summary:
         self.events_per_second = round(self.events / seconds, 1) if seconds > 0 else 0.0
 
     def as_json(self) -> str:
-        """The summary as one line of JSON."""
+        """Return the summary as one line of JSON."""
         return json.dumps(asdict(self))
 
     def show(self, bad_rows: Path | None, file: TextIO) -> None:
-        """Print the totals for people."""
+        """Print the totals as text."""
         if len(self.matches_by_query) > 1:
             for name, count in self.matches_by_query.items():
                 print(f"{name}: {count:,} matches", file=file)

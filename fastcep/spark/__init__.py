@@ -1,4 +1,4 @@
-"""Spark: patterns in any DataFrame, and models fitted on history of any size. Needs the extra ``spark``, and Java.
+"""Match patterns in Spark DataFrames, and fit models on history of any size. Needs the extra ``spark``, and Java.
 
 >>> import fastcep.spark
 >>> matches = fastcep.spark.detect(spark.read.parquet("trips.parquet"), query)  # doctest: +SKIP

@@ -1,7 +1,8 @@
-"""A DataFrame's columns as the engine needs them: times as nanoseconds, types as numbers, attributes under plain names.
+"""Convert the columns of a DataFrame for the engine: integer times, type ids, attributes under plain names.
 
-So tasks need not know how the stream is stored, and what is sent to them is small. All of it are Spark's own
-expressions, but for timestamps without a zone, and dates, where the schema names one: fastcep's own rules read these.
+Tasks need not know how the stream is stored, and only needed columns are sent to them. Spark's own expressions do the
+conversion, except for dates and timestamps without a zone where the schema names a zone: a user-defined function
+converts these by fastcep's rules.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query import ast
 
-__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "events_of", "plain_query", "read_by"]
+__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "columns_read", "events_of", "plain_query"]
 
-#: Columns of `Events.frame`, beside ``c0``, ``c1``, … for attributes and ``o0``, … for what ties are broken by.
+#: Columns of `Events.frame`; besides, ``c0``, ``c1``, … are attributes and ``o0``, ``o1``, … break ties.
 TIME, TYPE, NUMBER, SLICE = "time", "type", "number", "slice"
 _ORIGIN = "DataFrame"
-#: Of an interval of days to seconds, whatever the session's zone.
+#: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (
     "EXTRACT(DAY FROM {since}) * 86400000000L + EXTRACT(HOUR FROM {since}) * 3600000000L "
     "+ EXTRACT(MINUTE FROM {since}) * 60000000L + CAST(EXTRACT(SECOND FROM {since}) * 1000000 AS BIGINT)"
@@ -46,16 +47,17 @@ class Events:
     Attributes
     ----------
     frame
-        ``raw`` (bigint: the time in its own unit), ``type`` (int: type id, -1 not declared; none if the schema has no
-        type column), ``number`` (bigint, if the schema has a sequence column), attributes; nulls where they are.
+        ``raw`` (bigint: time in its own unit), ``type`` (int: type id, -1 for an undeclared type; missing if the
+        schema has no type column), ``number`` (bigint; only if the schema has a sequence column), attributes. Nulls
+        are kept.
     schema
-        The user's.
+        Schema of the user.
     unit
-        Nanoseconds of a unit of ``raw``.
+        Nanoseconds per unit of ``raw``.
     order
-        Columns that say, after the time, in which order events come.
+        Columns that order events of the same time.
     numbered
-        Whether ``number`` is there.
+        Whether the frame has the column ``number``.
     """
 
     frame: DataFrame
@@ -65,26 +67,26 @@ class Events:
     numbered: bool
 
 
-def read_by(query: ast.Query, expressions: object = ()) -> frozenset[int]:
-    """Which of its schema's columns a query, or texts of expressions, may read: those whose names are anywhere."""
-    schema, names = query.schema, set(_texts(replace(query, text=None)))
-    names.update(name for text in _texts(expressions) for name in re.findall(r"\w+", text))
-    own = ((kind, name) for kind in schema.type_names for name in schema.attributes(kind) if name in names)
-    return frozenset(schema.column_of(kind, name) for kind, name in own)
+def columns_read(query: ast.Query, expressions: object = ()) -> frozenset[int]:
+    """Return the schema columns that a query or texts of expressions may read: those whose names occur in them."""
+    schema, names = query.schema, set(_strings(replace(query, text=None)))
+    names.update(name for text in _strings(expressions) for name in re.findall(r"\w+", text))
+    attributes = ((kind, name) for kind in schema.type_names for name in schema.attributes(kind) if name in names)
+    return frozenset(schema.column_of(kind, name) for kind, name in attributes)
 
 
-def _texts(node: Any) -> Iterator[str]:
-    """All texts in it."""
+def _strings(node: Any) -> Iterator[str]:
+    """Yield all strings in a tree of nodes."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, tuple | list | set | frozenset):
         for item in node:
-            yield from _texts(item)
+            yield from _strings(item)
     elif isinstance(node, Mapping):
-        yield from _texts(tuple(node.values()))
+        yield from _strings(tuple(node.values()))
     elif is_dataclass(node):
         for item in fields(node):
-            yield from _texts(getattr(node, item.name))
+            yield from _strings(getattr(node, item.name))
 
 
 def events_of(
@@ -93,75 +95,76 @@ def events_of(
     order_by: str | Sequence[str] | None = None,
     columns: Collection[int] | None = None,
 ) -> Events:
-    """Take the events of a DataFrame.
+    """Select and convert the events of a DataFrame.
 
     Parameters
     ----------
     frame, order_by
         As for `detect`.
     schema
-        Of the query.
+        Schema of the query.
     columns
-        Which of the schema's are needed; None: all.
+        Indexes of the schema columns that are needed; None: all.
 
     Raises
     ------
     SchemaError
-        A column is missing, or of a type that does not fit.
+        If a column is missing, or its type does not fit.
     ValidationError
-        `order_by` is wrong, or the DataFrame is a stream.
+        If `order_by` is wrong, or the DataFrame is a stream.
     """
     if not isinstance(frame, DataFrame):
-        raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; spark.read gives one")
+        raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; create one with spark.read")
     if frame.isStreaming:
-        raise ValidationError("found a streaming DataFrame, expected one with an end, as spark.read gives it")
+        raise ValidationError("found a streaming DataFrame, expected a bounded one; create one with spark.read")
     _check(frame, schema)
-    ties = _ties(frame, schema, order_by)
+    ties = _tie_columns(frame, schema, order_by)
     raw, unit = _time(frame, schema)
-    taken = [raw.alias("raw")]
+    selected = [raw.alias("raw")]
     if schema.type is not None:
-        taken.append(_type(frame, schema).alias(TYPE))
+        selected.append(_type(frame, schema).alias(TYPE))
     if schema.sequence is not None:
-        taken.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
-    taken += [_column(frame, name).alias(f"o{at}") for at, name in enumerate(ties)]
+        selected.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
+    selected += [_column(frame, name).alias(f"o{number}") for number, name in enumerate(ties)]
     needed = sorted(range(len(schema.columns)) if columns is None else columns)
-    taken += [_column(frame, schema.columns[at].source).alias(f"c{at}") for at in needed]
-    plain = frame.select(*taken)
+    selected += [_column(frame, schema.columns[index].source).alias(f"c{index}") for index in needed]
+    plain = frame.select(*selected)
     order: list[str] = [NUMBER]
-    if schema.sequence is None:  # what is left to tell apart after these is the same to every query
+    if schema.sequence is None:  # events that agree in all of these are the same to the query
         kinds = [TYPE] if schema.type is not None else []
-        order = [*(f"o{at}" for at in range(len(ties))), *kinds, *(f"c{at}" for at in needed)]
+        order = [*(f"o{number}" for number in range(len(ties))), *kinds, *(f"c{index}" for index in needed)]
     if schema.type is not None and schema.other_types == "ignore":
         plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
     return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
 
 
 def plain_query(query: ast.Query, columns: Collection[int] | None = None) -> ast.Query:
-    """The query over the columns of `Events.frame`, all or some, with times in ns as ``time``."""
+    """Return the query over the columns of `Events.frame`, all or some, with times in ns as ``time``."""
     schema = query.schema
     types = {
         kind: {name: dtype for name, dtype in schema.attributes(kind).items()
                if columns is None or schema.column_of(kind, name) in columns}
         for kind in schema.type_names
     }  # fmt: skip
-    several = schema.type is not None
+    has_types = schema.type is not None
     plain = Schema(
-        types, time=TIME, type=TYPE if several else None, sequence=NUMBER,
-        codes={name: number for number, name in enumerate(types)} if several else None,
-        sources={name: {of: f"c{schema.column_of(name, of)}" for of in own} for name, own in types.items()},
+        types, time=TIME, type=TYPE if has_types else None, sequence=NUMBER,
+        codes={kind: number for number, kind in enumerate(types)} if has_types else None,
+        sources={kind: {name: f"c{schema.column_of(kind, name)}" for name in attributes}
+                 for kind, attributes in types.items()},
     )  # fmt: skip
     return replace(query, schema=plain)
 
 
 def _check(frame: DataFrame, schema: Schema) -> None:
-    """Let the engine refuse columns before anything runs."""
+    """Check the types of the columns with an empty batch, before any job runs."""
     fields = [pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields]
     empty = pa.Table.from_batches([], schema=pa.schema(fields))
     EventBatch.from_data(schema, empty, StringTable(), _ORIGIN)
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark reads it."""
+    """Quote the name of a column for Spark."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -170,29 +173,29 @@ def _arrow_type(kind: T.DataType) -> Any:
         return pa.timestamp("us", "UTC")
     try:
         return to_arrow_type(kind)
-    except PySparkTypeError:  # is refused if it is needed
+    except PySparkTypeError:  # rejected later, if the schema reads the column
         return pa.struct([])
 
 
 def _column(frame: DataFrame, source: str | int) -> Column:
-    """A column; texts are equal only if their letters are, whatever the DataFrame's collation."""
+    """Return a column; strings get the default collation, so that they are compared byte by byte."""
     name = frame.columns[source] if isinstance(source, int) else source
-    same = [other for other in frame.columns if other.lower() == name.lower()]
-    if len(same) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+    ambiguous = [other for other in frame.columns if other.lower() == name.lower()]
+    if len(ambiguous) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
         raise SchemaError(
-            f"{_ORIGIN}: found columns {' and '.join(map(repr, same))}, which Spark takes for one, expected one "
-            f"{name!r}; rename the other, or set spark.sql.caseSensitive"
+            f"{_ORIGIN}: found columns {' and '.join(map(repr, ambiguous))}, which Spark does not distinguish, "
+            f"expected one {name!r}; rename the other, or set spark.sql.caseSensitive"
         )
     column = F.col(quoted(name))
     return column.cast("string") if isinstance(frame.schema[name].dataType, T.StringType) else column
 
 
-def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> list[str]:
+def _tie_columns(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> list[str]:
     names = [order_by] if isinstance(order_by, str) else list(order_by or ())
     if names and schema.sequence is not None:
         raise ValidationError(
-            f"order_by={order_by!r}: the schema's sequence column {schema.sequence!r} gives the order of events with "
-            "one time; leave order_by out"
+            f"order_by={order_by!r}: the schema's sequence column {schema.sequence!r} orders events of the same time; "
+            "omit order_by"
         )
     for name in names:
         if not isinstance(name, str) or name not in frame.columns:
@@ -201,13 +204,13 @@ def _ties(frame: DataFrame, schema: Schema, order_by: str | Sequence[str] | None
             )
         if not _sortable(kind := frame.schema[name].dataType):
             raise ValidationError(
-                f"order_by={order_by!r}: column {name!r} is {kind.simpleString()}, which has no order; take another"
+                f"order_by={order_by!r}: column {name!r} is {kind.simpleString()}, which has no order; use another"
             )
     return names
 
 
 def _sortable(kind: T.DataType) -> bool:
-    """Whether Spark can sort by it."""
+    """Return whether Spark can sort by a type."""
     if isinstance(kind, T.StructType):
         return all(_sortable(field.dataType) for field in kind.fields)
     if isinstance(kind, T.ArrayType):
@@ -216,7 +219,7 @@ def _sortable(kind: T.DataType) -> bool:
 
 
 def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:
-    """The time as bigint, and how many ns its unit has."""
+    """Return the time as bigint, and the nanoseconds per unit."""
     column = _column(frame, schema.time)
     name = schema.time if isinstance(schema.time, str) else frame.columns[schema.time]
     kind = next(field.dataType for field in frame.schema.fields if field.name == name)
@@ -231,29 +234,29 @@ def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:
         return F.expr(_MICROSECONDS.format(since=f"({quoted(name)} - TIMESTAMP_NTZ'1970-01-01 00:00:00')")), 1_000
     if isinstance(kind, T.TimestampNTZType | T.DateType):
 
-        def fastcep_time(times: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # which Spark looks at
+        def fastcep_time(times: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads the annotation
             return _local_times(times, zone)
 
-        make: Any = arrow_udf
-        return make(fastcep_time, "bigint")(column), 1
+        make_udf: Any = arrow_udf
+        return make_udf(fastcep_time, "bigint")(column), 1
     raise SchemaError(
         f"{_ORIGIN}, column {name!r}: found {kind.simpleString()} as time, expected bigint, timestamp or date; cast it"
     )
 
 
 def _local_times(times: Any, zone: str | None) -> pa.Array[Any]:
-    """Times of a zone as ns, null where they are."""
-    known = times.drop_null()
-    found: Any = time_column(known, "ns", zone, Place(_ORIGIN, "time", lambda row: row))
+    """Convert local times of a zone to ns; nulls stay null."""
+    non_null = times.drop_null()
+    converted: Any = time_column(non_null, "ns", zone, Place(_ORIGIN, "time", lambda row: row))
     valid = times.is_valid().to_numpy(zero_copy_only=False)
-    out = np.zeros(len(times), np.int64)
-    out[valid] = found
-    whole: pa.Array[Any] = from_numpy(out, nulls=~valid)
-    return whole
+    values = np.zeros(len(times), np.int64)
+    values[valid] = converted
+    result: pa.Array[Any] = from_numpy(values, nulls=~valid)
+    return result
 
 
 def _type(frame: DataFrame, schema: Schema) -> Column:
-    """The type id, -1 of a type that is not declared, null where there is none."""
+    """Return the type id: -1 for an undeclared type, null for a null."""
     assert schema.type is not None
     column = _column(frame, schema.type)
     names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]

@@ -1,7 +1,7 @@
-"""Counts that models of shedders are fitted from, of history of any size.
+"""Counts for models of shedders, from history of any size.
 
-Data flow: each slice counts what it owns (`fastcep.shedding.counts`), one task adds up, and the sums, which are no
-larger than a model, make a DataFrame. They are those of the whole stream in one process; times to the
+Data flow: a task per slice counts the events that the slice owns (`fastcep.shedding.counts`), one task adds up, and the
+sums, which are as small as a model, become a DataFrame. They equal the counts of one process; times agree to the
 picosecond.
 """
 
@@ -25,16 +25,16 @@ from fastcep.plan import make_plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
-from fastcep.shedding import counts as pure
+from fastcep.shedding import counts as local_counts
 from fastcep.shedding.hybrid.history import Piece
-from fastcep.spark.columns import plain_query, read_by
+from fastcep.spark.columns import columns_read, plain_query
 from fastcep.spark.detect import one_query
-from fastcep.spark.functions import shipped
-from fastcep.spark.stream_pieces import FOUND, collected, pieces_of, row_of
+from fastcep.spark.functions import ship_functions
+from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row
 
 __all__ = ["counts_table", "position_counts", "transition_counts"]
 
-_ABOUT = "fastcep"
+_METADATA_KEY = "fastcep"
 
 
 def transition_counts(
@@ -46,36 +46,36 @@ def transition_counts(
     index: Index = "full",
     slices: int | None = None,
 ) -> DataFrame:
-    """Count how partial matches went from state to state, see `fastcep.shedding.counts.transition_counts`.
+    """Count the transitions of partial matches between states, see `fastcep.shedding.counts.transition_counts`.
 
     Parameters
     ----------
     frame, query, order_by
         As for `detect`.
     cost_table, index
-        Of the engines that are to shed.
+        Options of the engine that will shed.
     slices
-        Into about how many slices the stream is cut; all partial matches of a slice are held in memory.
+        Approximate number of slices; all partial matches of a slice are held in memory. None: choose it.
 
     Returns
     -------
     DataFrame
-        A row per pair of states; `counts_table` makes it the table that ``matrix`` and ``mean_times`` take.
+        A row per pair of states; `counts_table` converts it to the table that ``matrix`` and ``mean_times`` expect.
 
     Raises
     ------
     ValidationError
-        The query has what cannot be counted, or cut.
+        If transitions of the query cannot be counted, or its stream cannot be cut.
     SchemaError, DataError
-        The DataFrame is not as the schema says.
+        If the DataFrame does not fit the schema.
     """
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
     if isinstance(context, str):
         raise ValidationError(f"query {built.name!r} cannot be cut by time: {context}; count it in one process")
     options: dict[str, Any] = {"cost_table": cost_table_of(cost_table), "index": index}
-    count = partial(pure.transition_counts, **options)
-    return _counted(frame, built, order_by, slices, (context, Context()), count, pure.added_transitions)
+    count = partial(local_counts.transition_counts, **options)
+    return _counted(frame, built, order_by, slices, (context, Context()), count, local_counts.added_transitions)
 
 
 def position_counts(
@@ -86,24 +86,24 @@ def position_counts(
     bins: int = 1,
     slices: int | None = None,
 ) -> DataFrame:
-    """Count where in its windows each type stands, and matches: `fastcep.shedding.counts.position_counts`.
+    """Count events and matches by type and position in the window, see `fastcep.shedding.counts.position_counts`.
 
     Parameters
     ----------
     frame, query, order_by, slices
         As for `transition_counts`; the query has explicit windows.
     bins
-        How many positions are one bin.
+        Number of positions per bin.
 
     Returns
     -------
     DataFrame
-        A row per type and position; `counts_table` makes it the table that ``window_sizes`` takes.
+        A row per type and position; `counts_table` converts it to the table that ``window_sizes`` expects.
 
     Raises
     ------
     ValidationError, SchemaError, DataError
-        As from `transition_counts`.
+        As for `transition_counts`.
     """
     built = one_query(query)
     windows = make_plan(built).windows
@@ -112,28 +112,28 @@ def position_counts(
         before = Context(every_nanoseconds=windows.every_time, every_events=windows.every_events)
         if windows.closing not in (AFTER_TIME, AFTER_EVENTS):
             raise ValidationError(
-                f"query {built.name!r} cannot be cut by time: CLOSE ON an event lets a window end any time later; "
+                f"query {built.name!r} cannot be cut by time: CLOSE ON an event lets a window end at any later time; "
                 "count it in one process"
             )
         after = Context(windows.length) if windows.closing == AFTER_TIME else Context(events=windows.length)
-    count = partial(pure.position_counts, bins=bins)
-    return _counted(frame, built, order_by, slices, (before, after), count, pure.added_positions)
+    count = partial(local_counts.position_counts, bins=bins)
+    return _counted(frame, built, order_by, slices, (before, after), count, local_counts.added_positions)
 
 
 def counts_table(counts: DataFrame) -> pa.Table:
-    """The table of a DataFrame of counts, with what `fastcep.shedding.counts` wants to know of it.
+    """Convert a DataFrame of counts to an Arrow table with the metadata that `fastcep.shedding.counts` reads.
 
     Raises
     ------
     ValidationError
-        If it is none of `transition_counts` or `position_counts`.
+        If the DataFrame is not the result of `transition_counts` or `position_counts`.
     """
-    about = counts.schema.fields[0].metadata.get(_ABOUT) if counts.columns else None
-    if about is None:
+    description = counts.schema.fields[0].metadata.get(_METADATA_KEY) if counts.columns else None
+    if description is None:
         raise ValidationError(
             f"expected a DataFrame of transition_counts or position_counts, found columns {', '.join(counts.columns)}"
         )
-    return counts.toArrow().replace_schema_metadata({_ABOUT: about})
+    return counts.toArrow().replace_schema_metadata({_METADATA_KEY: description})
 
 
 def _counted(
@@ -145,37 +145,37 @@ def _counted(
     count: Callable[..., pa.Table],
     add: Callable[[Sequence[pa.Table]], pa.Table],
 ) -> DataFrame:
-    """Count pieces, add up, and make a DataFrame of the sums."""
-    columns = read_by(query)
+    """Count each piece, add up the counts, and return the sums as a DataFrame."""
+    columns = columns_read(query)
     plain = plain_query(query, columns)
-    nothing = count(plain, _no_events(plain))  # refuses what cannot be counted before anything runs
+    empty = count(plain, _no_events(plain))  # rejects queries that cannot be counted, before any job runs
     pieces = pieces_of(frame, query, order_by, slices, *contexts, columns)
 
-    def of_piece(piece: Piece) -> bytes:
-        return _packed(count(plain, piece.table, owned=piece.owned, base=piece.base))
+    def count_piece(piece: Piece) -> bytes:
+        return _to_bytes(count(plain, piece.table, owned=piece.owned, base=piece.base))
 
     def fastcep_add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total: pa.Table | None = None
         for batch in batches:
-            for found in batch.column("found"):
-                table = _unpacked(found.as_py())
+            for result in batch.column("result"):
+                table = _from_bytes(result.as_py())
                 total = table if total is None else add([total, table])
         if total is not None:
-            yield row_of(0, _packed(total))
+            yield result_row(0, _to_bytes(total))
 
-    found = pieces.map(of_piece, shipped(plain), "count")
-    sums = found.repartition(1).mapInArrow(fastcep_add, FOUND)
-    tables = [_unpacked(one) for one in collected(sums, "counts")]
-    return _frame(frame, tables[0] if tables else nothing)
+    results = pieces.map(count_piece, ship_functions(plain), "count")
+    sums = results.repartition(1).mapInArrow(fastcep_add, RESULT_SCHEMA)
+    tables = [_from_bytes(result) for result in collect_results(sums, "counts")]
+    return _frame(frame, tables[0] if tables else empty)
 
 
 def _frame(frame: DataFrame, table: pa.Table) -> DataFrame:
     metadata = table.schema.metadata or {}
-    about = metadata[_ABOUT.encode()].decode()
+    description = metadata[_METADATA_KEY.encode()].decode()
     bare = table.replace_schema_metadata(None)
-    first, *rest = from_arrow_schema(bare.schema).fields
-    told = StructField(first.name, first.dataType, first.nullable, {_ABOUT: about})
-    return frame.sparkSession.createDataFrame(bare, StructType([told, *rest]))
+    first, *others = from_arrow_schema(bare.schema).fields
+    described = StructField(first.name, first.dataType, first.nullable, {_METADATA_KEY: description})
+    return frame.sparkSession.createDataFrame(bare, StructType([described, *others]))
 
 
 def _no_events(query: ast.Query) -> dict[str, Any]:
@@ -184,12 +184,12 @@ def _no_events(query: ast.Query) -> dict[str, Any]:
     return {str(source): pa.array([], pa.null()) for source in sources if source is not None}
 
 
-def _packed(table: pa.Table) -> bytes:
+def _to_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
 
-def _unpacked(found: bytes) -> pa.Table:
-    return pa.ipc.open_stream(found).read_all()
+def _from_bytes(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()

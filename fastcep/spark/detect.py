@@ -1,8 +1,9 @@
-"""``fastcep.spark.detect``: the matches of one engine, found by many.
+"""``fastcep.spark.detect``: the matches of a single engine, found by many engines.
 
-Data flow: the columns that the query reads are made plain (`columns`), two or three small jobs survey the stream
-(`survey`), the driver cuts it into slices (`cut`, `slices`), each event goes to its slices in order (`place`), and an
-engine runs over each (`task`). Only events are sent, once; what comes to the driver is a few numbers.
+Data flow: the columns that the query reads are converted (`columns`), two or three small jobs survey the stream
+(`survey`), the driver cuts it into slices (`slicing`, `slices`), each event is sent to its slices in order
+(`slice_assignment`), and an engine processes each slice (`slice_task`). Only events are sent, each once; the driver
+receives only a few numbers.
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
@@ -23,9 +24,9 @@ from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
-from fastcep.spark.columns import plain_query, read_by
-from fastcep.spark.functions import shipped
-from fastcep.spark.slice_assignment import placed
+from fastcep.spark.columns import columns_read, plain_query
+from fastcep.spark.functions import ship_functions
+from fastcep.spark.slice_assignment import assign_slices
 from fastcep.spark.slice_task import ORDER, Detection, longest_windows, match_schema
 from fastcep.spark.slicing import job_of
 
@@ -45,63 +46,63 @@ def detect(
 ) -> DataFrame:
     """Find the matches of a query in a DataFrame.
 
-    The stream is surveyed when this is called (two or three small jobs); matches are found when they are asked for.
+    The call surveys the stream with two or three small jobs; matches are computed when the result is evaluated.
 
     Parameters
     ----------
     frame
-        The events, in any order, with the columns that the query's schema names. Times are integers in the schema's
-        unit, timestamps or dates.
+        Events in any order, with the columns that the query's schema names. Times are integers in the schema's unit,
+        timestamps or dates.
     query
         One query.
     order_by
-        Columns by which events of one time are ordered, if the schema has no sequence column. Events that agree in
-        these, too, are ordered by what the query reads of them, so that the matches do not depend on how the
-        DataFrame is stored.
+        Columns that order events of the same time, if the schema has no sequence column. Events that agree in these
+        are ordered by the values that the query reads, so that matches do not depend on how the DataFrame is stored.
     attributes
         Return the time and every attribute of all matched events, as `Engine` does.
     slicing
-        ``key`` or ``time`` cuts the stream by these; ``auto``: as is possible, and takes less work (`explain` tells).
+        ``key`` or ``time`` cuts the stream by key or by time; ``auto`` chooses the cheaper one that is possible.
+        `explain` shows the choice.
     slices
-        Into about how many slices; None: two for each of the session's cores, and more if they would be long.
+        Approximate number of slices; None: two per core of the session, and more if slices would be long.
     longest_window
-        How long explicit windows are at most that events open and close (``CLOSE ON``); a longer one is an error when
-        matches are asked for.
+        Maximum length of explicit windows that events open and close (``CLOSE ON``); a longer window is an error when
+        the result is evaluated.
     **options
-        Of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
+        Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
 
     Returns
     -------
     DataFrame
-        The columns of `Matches.to_arrow`, and ``match_order``: sorted by this (`in_order`), matches come as one engine
-        gives them; its field ``detected`` is the time in ns, of which ``detected_at`` has microseconds. Events are
-        named by their sequence numbers: the schema's, or their places in the sorted stream.
+        The columns of `Matches.to_arrow`, and ``match_order``, the order of a single engine (see `in_order`). Its field
+        ``detected`` is the detection time in ns; ``detected_at`` has microseconds. Events are identified by sequence
+        numbers: those of the schema, or their positions in the sorted stream.
 
     Raises
     ------
     ValidationError
-        The stream cannot be cut for this query, or an option is wrong.
+        If the stream cannot be cut for this query, or an option is wrong.
     SchemaError, DataError
-        The DataFrame is not as the schema says. What only engines can find wrong ends the job when matches are asked
-        for: Spark's PythonException has their message.
+        If the DataFrame does not fit the schema. An error that only an engine can detect ends the job when the result
+        is evaluated: Spark's PythonException has its message.
     """
     built = one_query(query, attributes)
     options = _checked(options)
-    plain = plain_query(built, read_by(built))
+    plain = plain_query(built, columns_read(built))
     limit, longest = _longest(plain, longest_window)
     job = job_of(frame, built, order_by, slicing, slices, limit)
-    schema = match_schema(Engine(plain, **options))  # which refuses what it cannot run
-    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, shipped(built), longest)
+    schema = match_schema(Engine(plain, **options))  # Engine rejects queries that it cannot run
+    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, ship_functions(built), longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
-    return placed(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+    return assign_slices(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
 
 
 def in_order(matches: DataFrame) -> DataFrame:
-    """The matches of `detect` in the order in which one engine gives them."""
-    # Before it sorts, Spark looks at what there is: without a shuffle between, engines would run for that, too.
+    """Sort the matches of `detect` in the order of a single engine."""
+    # Spark samples its input before it sorts. Without the shuffle in between, that would run the engines a second time.
     return matches.repartition(ORDER).orderBy(ORDER)
 
 
@@ -114,7 +115,7 @@ def explain(
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
 ) -> str:
-    """Tell how `detect` would cut a DataFrame: the plan of the query, and its slices. The stream is surveyed for it.
+    """Describe the plan of the query and how `detect` would cut a DataFrame; this surveys the stream.
 
     Parameters
     ----------
@@ -124,38 +125,38 @@ def explain(
     Raises
     ------
     ValidationError, SchemaError, DataError
-        As from `detect`.
+        As for `detect`.
     """
     built = one_query(query)
     job = job_of(frame, built, order_by, slicing, slices, _longest(built, longest_window)[0])
-    return f"{Engine(built).explain()}\n{job.told()}"
+    return f"{Engine(built).explain()}\n{job.description()}"
 
 
 def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Query:
-    """Build the query; ValidationError if there are several."""
+    """Build the query; ValidationError unless it is exactly one."""
     built = built_queries(query, attributes)
     if len(built) != 1:
-        raise ValidationError(f"found {len(built)} queries, expected one; take one after the other")
+        raise ValidationError(f"found {len(built)} queries, expected one; pass them one at a time")
     return built[0]
 
 
 def _longest(query: ast.Query, longest_window: str | timedelta | None) -> tuple[int | None, ast.Query | None]:
-    """How long windows may be, and a query for those that are longer."""
+    """Return the maximum length of windows in ns, and a query that finds longer ones."""
     if longest_window is None:
         return None, None
     limit = parse_duration(longest_window)
     longer = longest_windows(query, limit)
     if longer is None:
         raise ValidationError(
-            f"longest_window={longest_window!r}: this is for windows that open and close on events (OPEN ON … CLOSE ON "
-            f"…), which those of query {query.name!r} do not; leave it out"
+            f"longest_window={longest_window!r}: query {query.name!r} has no windows that open and close on events "
+            "(OPEN ON … CLOSE ON …); omit it"
         )
     return limit, longer
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    known = ("index", "memory_limit", "on_memory_limit", "store")
+    allowed = ("index", "memory_limit", "on_memory_limit", "store")
     for name in options:
-        if name not in known:
-            raise ValidationError(f"{name}=…: detect gives engines no such option; it takes {', '.join(known)}")
+        if name not in allowed:
+            raise ValidationError(f"{name}=…: detect does not support this engine option; use {', '.join(allowed)}")
     return options

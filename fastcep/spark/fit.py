@@ -1,9 +1,9 @@
 """``fastcep.spark.fit``: the models of `fastcep.fit`, fitted on history of any size.
 
-Data flow: the stream is cut by time into pieces that have enough around them; three times something is asked of each
-piece where it lies (`fastcep.shedding.hybrid.pieces`), what they give is added up in two rounds of tasks, and what
-follows from the sums, such as clusters and trees, is found in a task for each kind of members. What comes to the driver
-is what the model is made of. All of it are the functions that fit a model in one process, and so the models are equal.
+Data flow: the stream is cut by time into pieces with enough context on both sides. Three passes compute summaries of
+each piece on the executors (`fastcep.shedding.hybrid.pieces`), two rounds of tasks merge the summaries, and tasks for
+the parts of the sums compute clusters and trees. The driver receives only the contents of the model. The functions are
+those of a fit in one process, so the models are equal.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
-from fastcep.spark.columns import plain_query, read_by
+from fastcep.spark.columns import columns_read, plain_query
 from fastcep.spark.detect import one_query
-from fastcep.spark.functions import Shipped, shipped
+from fastcep.spark.functions import ShippedFunctions, ship_functions
 from fastcep.spark.slicing import check_slices
-from fastcep.spark.stream_pieces import FOUND, Pieces, collected, pieces_of, row_of
+from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, pieces_of, result_row
 
 __all__ = ["fit"]
 
-#: Partitions of what sums are split into, which are as many as variables.
-_SPLIT = 16
+#: Number of partitions for the parts of the sums; there are as many parts as variables.
+_PART_PARTITIONS = 16
 
-Found = TypeVar("Found")
+Summary = TypeVar("Summary")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -52,69 +52,69 @@ def fit(
     pieces: int | None = None,
     **options: Any,
 ) -> Model:
-    """Fit a model of a query on a DataFrame of history: the same as `fastcep.fit` does on all of it.
+    """Fit a model of a query on a DataFrame of history, equal to the model of `fastcep.fit`.
 
     Parameters
     ----------
     query
-        That load is to be shed for.
+        Query to shed load for.
     frame, order_by
-        Events from the past, in any order, see `detect`.
+        Past events, in any order, see `detect`.
     kind
-        Of which shedder: ``"hybrid"``.
+        Kind of shedder: ``"hybrid"``.
     pieces
-        Into about how many pieces history is cut; each core holds the partial matches of one in memory. None: so many,
-        up to 1,024, that each has about 500,000 events or fewer. Of a query that cannot be cut by time history is one
-        piece, which one core has to have memory for.
+        Approximate number of pieces of history; each core holds the partial matches of one piece in memory. None:
+        enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
+        single piece, processed in the memory of one core.
     **options
-        Of the kind, as for `fastcep.fit`.
+        Options of the kind, as for `fastcep.fit`.
 
     Returns
     -------
     Model
-        For shedders, and to save.
+        Model that shedders use and that can be saved.
 
     Raises
     ------
     ValidationError
-        There is no such kind, an option is wrong, scikit-learn is missing, or history has no partial match.
+        If the kind is unknown, an option is wrong, scikit-learn is missing, or history has no partial match.
     SchemaError, DataError
-        The DataFrame is not as the schema says.
+        If the DataFrame does not fit the schema.
     """
     check_kind(kind)
     check_slices(pieces, "pieces")
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
-    whole = context if isinstance(context, str) else check_cut(built)
-    if isinstance(context, str) or whole:
+    obstacle = context if isinstance(context, str) else check_cut(built)
+    if isinstance(context, str) or obstacle:
         if pieces not in (None, 1):
             raise ValidationError(
-                f"pieces={pieces!r}: history of query {built.name!r} is not cut: {whole}; leave pieces out"
+                f"pieces={pieces!r}: history of query {built.name!r} cannot be cut: {obstacle}; omit pieces"
             )
         pieces, context = 1, Context()
-    # One event more behind: as long as it has not come, a NEG at the end is not decided.
+    # One more event after the piece: a NEG at the end of a pattern is decided only when a later event arrives.
     after = Context(context.nanoseconds, context.events or 1)
-    columns = read_by(built, options.get("features"))
+    columns = columns_read(built, options.get("features"))
     cut = pieces_of(frame, built, order_by, pieces, context, after, columns)
     plain = plain_query(built, columns)
     cut.frame.persist()
     try:
-        found = fit_pieces(plain, _There(cut, shipped(plain)), references=_in_threads, **options)
+        model = fit_pieces(plain, _SparkHistory(cut, ship_functions(plain)), references=_in_threads, **options)
     finally:
         cut.frame.unpersist()
-    return replace(found, query=built).stored()
+    return replace(model, query=built).stored()
 
 
 def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:
-    """Apply a function to items at one time."""
+    """Apply a function to all items concurrently."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(function, items))
 
 
-class _There:
+class _SparkHistory:
     """Pieces of a stream on Spark, see `fastcep.shedding.hybrid.history.History`."""
 
-    def __init__(self, pieces: Pieces, functions: Shipped) -> None:
+    def __init__(self, pieces: Pieces, functions: ShippedFunctions) -> None:
         self._pieces, self._functions = pieces, functions
 
     def __len__(self) -> int:
@@ -123,70 +123,70 @@ class _There:
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Found],
-        merge: Callable[[Sequence[Found]], Found],
-        split: Callable[[Found], Sequence[Part]],
+        function: Callable[[Piece], Summary],
+        merge: Callable[[Sequence[Summary]], Summary],
+        split: Callable[[Summary], Sequence[Part]],
         each: Callable[[Part], Result],
     ) -> list[Result]:
-        """Ask all pieces, merge what they give, split that, and give what follows from each part."""
-        found = self._pieces.map(partial(_asked, function), self._functions, name)
-        size = max(1, round(len(self) ** 0.5))  # of a first round, so that no task has all
+        """Summarise all pieces, merge the summaries, split the sum, and return the result of each part."""
+        frame = self._pieces.map(partial(_summarise, function), self._functions, name)
+        size = max(1, round(len(self) ** 0.5))  # pieces per task of the first round, so that no task gets all
         groups = -(-len(self) // size)
-        found = _run(found, F.floor(F.col("piece") / size).cast("int"), groups, partial(_merged, merge))
-        found = _run(found, F.lit(0), 1, partial(_divided, merge, split))
-        found = _run(found, F.col("piece"), _SPLIT, partial(_concluded, each))
-        return [pickle.loads(one) for one in collected(found, name)]
+        frame = _run(frame, F.floor(F.col("piece") / size).cast("int"), groups, partial(_merge, merge))
+        frame = _run(frame, F.lit(0), 1, partial(_split, merge, split))
+        frame = _run(frame, F.col("piece"), _PART_PARTITIONS, partial(_apply_each, each))
+        return [pickle.loads(result) for result in collect_results(frame, name)]
 
 
 Batches = Iterator[pa.RecordBatch]
 
 
 def _run(frame: DataFrame, partition: Any, partitions: int, task: Callable[[Batches], Batches]) -> DataFrame:
-    """Send rows to partitions, in order, and run a task over each."""
+    """Repartition rows, sort them by piece, and run a task over each partition."""
 
     def fastcep_sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
-    sent = frame.withColumn("to", partition).repartitionById(partitions, F.col("to"))
-    return sent.sortWithinPartitions("piece").drop("to").mapInArrow(fastcep_sums, FOUND)
+    partitioned = frame.withColumn("to", partition).repartitionById(partitions, F.col("to"))
+    return partitioned.sortWithinPartitions("piece").drop("to").mapInArrow(fastcep_sums, RESULT_SCHEMA)
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
     for batch in batches:
-        for number, found in zip(batch.column("piece"), batch.column("found"), strict=True):
-            yield number.as_py(), pickle.loads(found.as_py())
+        for number, result in zip(batch.column("piece"), batch.column("result"), strict=True):
+            yield number.as_py(), pickle.loads(result.as_py())
 
 
-def _packed(number: int, found: Any) -> pa.RecordBatch:
-    return row_of(number, pickle.dumps(found, protocol=5))
+def _pickled_row(number: int, value: Any) -> pa.RecordBatch:
+    return result_row(number, pickle.dumps(value, protocol=5))
 
 
-def _asked(function: Callable[[Piece], Any], piece: Piece) -> bytes:
+def _summarise(function: Callable[[Piece], Any], piece: Piece) -> bytes:
     return pickle.dumps(function(piece), protocol=5)
 
 
 def _sum(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> tuple[int, Any] | None:
-    """Merge one after the other, so that two are held at one time."""
+    """Merge summaries one after the other, so that only two are in memory; return the first number and the sum."""
     total: tuple[int, Any] | None = None
-    for number, found in _rows(batches):
-        total = (number, merge([found])) if total is None else (total[0], merge([total[1], found]))
+    for number, summary in _rows(batches):
+        total = (number, merge([summary])) if total is None else (total[0], merge([total[1], summary]))
     return total
 
 
-def _merged(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _merge(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     total = _sum(merge, batches)
     if total is not None:
-        yield _packed(*total)
+        yield _pickled_row(*total)
 
 
-def _divided(
+def _split(
     merge: Callable[[Sequence[Any]], Any], split: Callable[[Any], Sequence[Any]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     total = _sum(merge, batches)
     for number, part in enumerate(split(total[1]) if total is not None else ()):
-        yield _packed(number, part)
+        yield _pickled_row(number, part)
 
 
-def _concluded(each: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _apply_each(each: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for number, part in _rows(batches):
-        yield _packed(number, each(part))
+        yield _pickled_row(number, each(part))

@@ -1,4 +1,4 @@
-"""The user's functions that queries call, on their way to processes that do not have them."""
+"""Send the user functions that queries call to other processes."""
 
 from __future__ import annotations
 
@@ -14,93 +14,100 @@ from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.registry import find, function, functions
 
-__all__ = ["NO_FUNCTIONS", "Shipped", "all_shipped", "by_value", "pickled", "shipped"]
+__all__ = ["NO_FUNCTIONS", "ShippedFunctions", "by_value", "pickled", "ship_all", "ship_functions"]
 
-#: The code of those that this process has by now, by name.
-_there: dict[str, bytes] = {}
+#: Code of the functions that are registered in this process, by name.
+_registered: dict[str, bytes] = {}
 
 
 @dataclass(frozen=True)
-class Shipped:
-    """Functions with their code, as bytes: other machines need not have the modules that they are from.
+class ShippedFunctions:
+    """Functions with their pickled code: other machines need not have the modules that define them.
 
     Attributes
     ----------
     functions
-        Of each its name, its code, and its signature.
+        (name, pickled code, signature) of each function.
     """
 
     functions: tuple[tuple[str, bytes, str], ...] = ()
 
     def register(self) -> None:
-        """Let queries of this process call them."""
+        """Register the functions in this process."""
         for name, code, signature in self.functions:
-            known = find(name)
-            if known is None or str(known) != signature or _there.get(name) != code:
+            current = find(name)
+            if current is None or str(current) != signature or _registered.get(name) != code:
                 function(signature, name=name, replace=True)(pickle.loads(code))
-                _there[name] = code
+                _registered[name] = code
 
 
-NO_FUNCTIONS = Shipped()
+NO_FUNCTIONS = ShippedFunctions()
 
 
-def shipped(query: ast.Query) -> Shipped:
-    """Those that a query calls.
+def ship_functions(query: ast.Query) -> ShippedFunctions:
+    """Pickle the functions that a query calls.
 
     Raises
     ------
     ValidationError
-        If one cannot be pickled.
+        If a function cannot be pickled.
     """
     nodes = (node for expression in ast.expressions(query) for node in ast.walk(expression))
-    return _shipped({node.signature.name for node in nodes if isinstance(node, ast.UserCall)})
+    return _ship({node.signature.name for node in nodes if isinstance(node, ast.UserCall)})
 
 
-def all_shipped() -> Shipped:
-    """All that there are; errors as from `shipped`."""
-    return _shipped(functions())
+def ship_all() -> ShippedFunctions:
+    """Pickle all registered functions; errors as for `ship_functions`."""
+    return _ship(functions())
 
 
-def _shipped(names: Iterable[str]) -> Shipped:
-    known = functions()
-    return Shipped(tuple((name, _code(name), str(known[name].signature)) for name in sorted(names)))
+def _ship(names: Iterable[str]) -> ShippedFunctions:
+    registry = functions()
+    return ShippedFunctions(tuple((name, _code(name), str(registry[name].signature)) for name in sorted(names)))
 
 
 def _code(name: str) -> bytes:
     python = functions()[name].python
     with by_value([python]):
-        code = pickled(python, f"function {name!r}", "let it")
-    _there[name] = code
+        code = pickled(python, f"function {name!r}", "make sure that it does")
+    _registered[name] = code
     return code
 
 
-def pickled(thing: Any, what: str, let: str, other: str = "") -> bytes:
-    """By value what is of the program itself, which other machines do not have; the other arguments are for errors.
+def pickled(value: Any, description: str, advice: str, alternative: str = "") -> bytes:
+    """Pickle a value; code that other machines do not have is pickled by value.
+
+    Parameters
+    ----------
+    value
+        Value to pickle.
+    description, advice, alternative
+        Parts of the error message: the name of the value, who must hold nothing of this process, another remedy.
 
     Raises
     ------
     ValidationError
-        If it cannot be pickled.
+        If the value cannot be pickled.
     """
     from pyspark import cloudpickle
 
     try:
-        return cast("bytes", cast("Any", cloudpickle).dumps(thing))
+        return cast("bytes", cast("Any", cloudpickle).dumps(value))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValidationError(
-            f"{what} cannot be sent to other machines ({error}); {let} hold nothing of this process, such as open "
-            f"files and locks{other}"
+            f"{description} cannot be sent to other machines ({error}); {advice} not hold objects of this process, "
+            f"such as open files and locks{alternative}"
         ) from None
 
 
 @contextmanager
 def by_value(pythons: Iterable[Callable[..., Any]]) -> Iterator[None]:
-    """Have the modules of functions pickled with their code."""
+    """Pickle the modules of functions by value, with their code, inside this context."""
     from pyspark import cloudpickle
 
     pickles: Any = cloudpickle
-    found = {sys.modules.get(python.__module__) for python in pythons}
-    modules: set[ModuleType] = {module for module in found if module is not None}
+    loaded = {sys.modules.get(python.__module__) for python in pythons}
+    modules: set[ModuleType] = {module for module in loaded if module is not None}
     with ExitStack() as stack:
         for module in modules:
             if module.__name__ != "__main__" and module.__name__ not in pickles.list_registry_pickle_by_value():

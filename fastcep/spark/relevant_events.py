@@ -1,9 +1,9 @@
-"""Which events can be told from none at all by a query: the others need not be sent anywhere.
+"""Filter the events that cannot affect a query, so that they are not sent to slices.
 
-These are events of types that no variable has, and those that fail conditions on themselves (``a.V = 10``) for each
-variable that they could be bound to. Conditions are handed to Spark only where it is sure to mean the same by them:
-comparisons of an attribute with constants, joined by AND, OR and NOT. What it would let through in vain the engine
-refuses; so a condition that is not understood here is none.
+An event cannot affect a query if no variable has its type, or if it fails the conditions on itself (``a.V = 10``) for
+each variable that could bind it. Spark evaluates only conditions that are sure to mean the same in Spark SQL:
+comparisons of an attribute with constants, combined by AND, OR and NOT. Other conditions are ignored here, as the
+engine evaluates all of them.
 """
 
 from __future__ import annotations
@@ -24,36 +24,37 @@ from fastcep.spark.columns import TYPE, Events
 __all__ = ["condition", "relevant"]
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-_EXACT = 2**53  # whole numbers that float64 tells apart
+_EXACT = 2**53  # float64 represents all integers up to this one
 
 
 def relevant(plan: Plan, events: Events) -> Events:
-    """Leave out the events that the query cannot tell from none; numbers and the clock do not need them."""
+    """Drop the events that cannot affect the query; only for events whose sequence numbers are known."""
     text = condition(plan)
     return events if text is None else replace(events, frame=events.frame.filter(F.expr(text)))
 
 
 def condition(plan: Plan) -> str | None:
-    """What events must satisfy, over the columns of `Events.frame`; None if all may matter."""
-    schema, wanted = plan.query.schema, relevant_types(plan)
+    """Return the condition on relevant events in Spark SQL, over the columns of `Events.frame`; None if all may be."""
+    schema, relevant = plan.query.schema, relevant_types(plan)
     leaves = leaves_of(plan.query.pattern)
     cases: list[str] = []
     for number, name in enumerate(schema.type_names):
-        own = [leaf for leaf in leaves if name in leaf.member.types]
-        if not wanted[number]:
+        variables = [leaf for leaf in leaves if name in leaf.member.types]
+        if not relevant[number]:
             continue
-        told = [_of(plan.query, leaf, name) for leaf in own] if plan.partition is None else []
-        either = "true" if not all(told) or not own or not told else " OR ".join(f"({one})" for one in told)
-        cases.append(either if schema.type is None else f"({TYPE} = {number} AND ({either}))")
+        conditions = [_condition_of(plan.query, leaf, name) for leaf in variables] if plan.partition is None else []
+        unconditional = not all(conditions) or not variables or not conditions
+        any_of = "true" if unconditional else " OR ".join(f"({one})" for one in conditions)
+        cases.append(any_of if schema.type is None else f"({TYPE} = {number} AND ({any_of}))")
     text = " OR ".join(cases) or "false"
     if schema.type is None:
         return None if text == "true" else text
-    everything = all(wanted) and all(case.endswith("(true))") for case in cases)
-    return None if everything else text
+    all_relevant = all(relevant) and all(case.endswith("(true))") for case in cases)
+    return None if all_relevant else text
 
 
-def _of(query: ast.Query, leaf: Leaf, kind: str) -> str:
-    """The conditions on events of a type that one variable has on its events alone; empty: none is understood."""
+def _condition_of(query: ast.Query, leaf: Leaf, kind: str) -> str:
+    """Return the conditions of one variable on its own events of a type; empty if none can be translated."""
     parts = []
     for conjunct in ast.conjuncts(query.where):
         if ast.variables(conjunct) == {leaf.name}:
@@ -64,15 +65,15 @@ def _of(query: ast.Query, leaf: Leaf, kind: str) -> str:
 
 
 def _text(node: ast.Expr, query: ast.Query, kind: str, *, positive: bool) -> str | None:
-    """A condition as Spark's; None if it is not sure to be the same. Where not ``positive``, NaN is in the way."""
+    """Translate a condition to Spark SQL; None if it could differ, as with NaN under NOT (``positive`` is false)."""
     match node:
-        case ast.Binary("AND" | "OR" as word):
+        case ast.Binary("AND" | "OR" as connective):
             operands: list[ast.Expr] = []
-            while isinstance(node, ast.Binary) and node.operator == word:
+            while isinstance(node, ast.Binary) and node.operator == connective:
                 operands.append(node.right)
                 node = node.left
             texts = [_text(part, query, kind, positive=positive) for part in (node, *reversed(operands))]
-            return None if None in texts else f" {word} ".join(f"({text})" for text in texts)
+            return None if None in texts else f" {connective} ".join(f"({text})" for text in texts)
         case ast.Unary("NOT", operand):
             inner = _text(operand, query, kind, positive=False)
             return None if inner is None else f"NOT ({inner})"
@@ -112,6 +113,6 @@ def _compared(
         return f"{column} {operator} {value}L"
     if dtype == "float64" and positive and isinstance(value, int | float) and abs(value) <= _EXACT:
         return f"{column} {operator} {float(value)!r}D"
-    if dtype == "string" and isinstance(value, str) and operator in ("=", "!="):  # which no setting reads otherwise
+    if dtype == "string" and isinstance(value, str) and operator in ("=", "!="):  # independent of parser settings
         return f"{column} {operator} CAST(X'{value.encode().hex()}' AS STRING)"
     return None

@@ -1,4 +1,4 @@
-"""``SparkRunner``: independent pieces of work, such as the runs of `fastcep.evaluate`, as tasks of Spark."""
+"""``SparkRunner``: run independent work items, such as the runs of `fastcep.evaluate`, as Spark tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from fastcep.errors import ValidationError
 from fastcep.query.registry import functions
-from fastcep.spark.functions import all_shipped, by_value, pickled
+from fastcep.spark.functions import by_value, pickled, ship_all
 from fastcep.spark.survey import stage
 
 __all__ = ["SparkRunner"]
@@ -22,23 +22,23 @@ __all__ = ["SparkRunner"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: What this process carries out, by its digest; the next one takes its place.
-_made: dict[bytes, Callable[[Any], Any]] = {}
+#: The function that this process applies, by its digest; at most one entry.
+_cached: dict[bytes, Callable[[Any], Any]] = {}
 
 
 class SparkRunner:
-    """Carries out items as tasks of Spark, one for each, for ``fastcep.evaluate(…, runner=SparkRunner(spark))``.
+    """Runner with one Spark task per item, for ``fastcep.evaluate(…, runner=SparkRunner(spark))``.
 
-    The function goes to each machine once, with all that it holds (Spark broadcasts what is large), and with the user's
-    functions that queries may call. All results come when the last one is there.
+    The function is sent to each machine once, with all objects that it holds (Spark broadcasts large ones) and the user
+    functions that queries may call. Results are returned when all tasks are done.
 
     Parameters
     ----------
     session
-        Where they run.
+        Spark session that runs the tasks.
     """
 
-    #: See `fastcep.engine.runner.Runner`: executors have no files of this machine.
+    #: See `fastcep.engine.runner.Runner`: executors cannot read files of this machine.
     remote = True
 
     def __init__(self, session: SparkSession) -> None:
@@ -47,58 +47,57 @@ class SparkRunner:
         self._session = session
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> list[Result]:
-        """Apply the function to each item; the results come in the order of the items.
+        """Apply the function to each item; results are in the order of the items.
 
         Raises
         ------
         Exception
-            What the function raised for the first item for which it did; RuntimeError with its text, if it cannot be
-            sent.
+            The exception of the first item that failed; RuntimeError with its text, if it cannot be pickled.
         ValidationError
-            The function or an item cannot be pickled.
+            If the function or an item cannot be pickled.
         """
-        todo = list(items)
-        if not todo:
+        tasks = list(items)
+        if not tasks:
             return []
-        with by_value([own.python for own in functions().values()]):
-            whole = _pickled((all_shipped(), function))
+        with by_value([registered.python for registered in functions().values()]):
+            code = _pickled((ship_all(), function))
             table = pa.table({
-                "number": pa.array(range(len(todo)), pa.int32()),
-                "item": pa.array([_pickled(item) for item in todo], pa.binary()),
+                "number": pa.array(range(len(tasks)), pa.int32()),
+                "item": pa.array([_pickled(item) for item in tasks], pa.binary()),
             })  # fmt: skip
-        digest = hashlib.sha256(whole).digest()
+        digest = hashlib.sha256(code).digest()
 
         def fastcep_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                found = [_carried_out(digest, whole, item.as_py()) for item in batch.column("item")]
-                yield pa.record_batch({"number": batch.column("number"), "result": pa.array(found, pa.binary())})
+                results = [_apply(digest, code, item.as_py()) for item in batch.column("item")]
+                yield pa.record_batch({"number": batch.column("number"), "result": pa.array(results, pa.binary())})
 
-        frame = self._session.createDataFrame(table).repartitionById(len(todo), F.col("number"))
-        with stage(self._session, f"fastcep: {len(todo):,} pieces of work"):
+        frame = self._session.createDataFrame(table).repartitionById(len(tasks), F.col("number"))
+        with stage(self._session, f"fastcep: {len(tasks):,} work items"):
             done = frame.mapInArrow(fastcep_task, "number int, result binary").toArrow()
         results: list[Result] = []
         for packed in done.sort_by("number")["result"]:
-            good, result = pickle.loads(packed.as_py())
-            if not good:
+            succeeded, result = pickle.loads(packed.as_py())
+            if not succeeded:
                 raise result
             results.append(result)
         return results
 
 
-def _pickled(thing: Any) -> bytes:
-    return pickled(thing, "runner: what is to be done", "let functions and shedders", ", or leave the runner out")
+def _pickled(value: Any) -> bytes:
+    return pickled(value, "runner: the work", "functions and shedders must", ", or omit the runner")
 
 
-def _carried_out(digest: bytes, whole: bytes, item: bytes) -> bytes:
-    """Whether it went well, and the result, or what was raised."""
+def _apply(digest: bytes, code: bytes, item: bytes) -> bytes:
+    """Apply the function; return (True, result) or (False, exception), pickled."""
     try:
-        return _pickled((True, _function(digest, whole)(pickle.loads(item))))
+        return _pickled((True, _function(digest, code)(pickle.loads(item))))
     except Exception as error:
         return _raised(error)
 
 
 def _raised(error: Exception) -> bytes:
-    """The exception, or what it says, if it cannot be sent."""
+    """Pickle (False, exception); an exception that cannot be pickled is replaced by a RuntimeError with its text."""
     try:
         packed = _pickled((False, error))
         pickle.loads(packed)
@@ -107,11 +106,11 @@ def _raised(error: Exception) -> bytes:
     return packed
 
 
-def _function(digest: bytes, whole: bytes) -> Callable[[Any], Any]:
-    """Make the function from its bytes: once in each process, however many tasks that does."""
-    if digest not in _made:
-        known, function = pickle.loads(whole)
-        known.register()
-        _made.clear()
-        _made[digest] = function
-    return _made[digest]
+def _function(digest: bytes, code: bytes) -> Callable[[Any], Any]:
+    """Unpickle the function, once per process."""
+    if digest not in _cached:
+        user_functions, function = pickle.loads(code)
+        user_functions.register()
+        _cached.clear()
+        _cached[digest] = function
+    return _cached[digest]

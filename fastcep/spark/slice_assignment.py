@@ -1,4 +1,4 @@
-"""Send events to their slices: to those of their key, and to all whose stretch of time they are needed in."""
+"""Send events to their slices: to that of their key, or to all whose time interval or context contains them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.spark.columns import SLICE, TIME, TYPE, Events
 from fastcep.spark.slices import Slice, TimeCut
-from fastcep.spark.survey import bucketed
+from fastcep.spark.survey import with_bucket
 
-__all__ = ["SliceAssignment", "key_group", "placed"]
+__all__ = ["SliceAssignment", "assign_slices", "key_group"]
 
 _SQL = {"i": "bigint", "f": "double", "b": "boolean", "s": "string"}
 
 
 @dataclass(frozen=True)
 class SliceAssignment:
-    """Into which slices a stream is cut.
+    """Slices of a stream, and the assignment of key groups to them.
 
     Attributes
     ----------
     slices
-        All of them, by number.
+        All slices, by number.
     time
-        Those of time; of groups of keys that have too many events for one slice, too. None: there are none.
+        Time slices of the stream, or of each key group that has too many events for one slice; None: no time slices.
     groups
-        By group of keys its slice, or the first of its slices of time; empty: the stream is not cut by key.
+        Slice of each key group, or the first of its time slices; empty: the stream is not cut by key.
     heavy
-        By group whether it is cut by time.
+        Whether each key group is cut by time.
     """
 
     slices: tuple[Slice, ...]
@@ -43,37 +43,37 @@ class SliceAssignment:
 
 
 def key_group(plan: Plan, key: KeyPlan, schema: Schema, groups: int) -> Column:
-    """The group of an event's key, from 0 to `groups` - 1; keys that are equal for the engine are in one."""
+    """Return the key group of an event, from 0 to `groups` - 1; keys that are equal for the engine share a group."""
     columns = list(key.columns)
     if plan.partition is not None:
-        for kind, own in enumerate(plan.partition.columns):
-            if own and columns[kind] < 0:
-                columns[kind] = own[0]
-    texts = {at: _hashed(at, key.dtype) for at in sorted(set(columns)) if at >= 0}
-    if len(texts) == 1:
-        (text,) = texts.values()
+        for kind, partition_columns in enumerate(plan.partition.columns):
+            if partition_columns and columns[kind] < 0:
+                columns[kind] = partition_columns[0]
+    hashes = {column: _hash(column, key.dtype) for column in sorted(set(columns)) if column >= 0}
+    if len(hashes) == 1:
+        (text,) = hashes.values()
     else:
-        cases = " ".join(f"WHEN {number} THEN {texts[at]}" for number, at in enumerate(columns) if at >= 0)
+        cases = " ".join(f"WHEN {kind} THEN {hashes[column]}" for kind, column in enumerate(columns) if column >= 0)
         text = f"CASE {TYPE} {cases} END"
     return F.expr(f"CAST(pmod({text}, {groups}) AS INT)")
 
 
-def _hashed(at: int, dtype: str) -> str:
-    value = f"CAST(c{at} AS {_SQL[dtype]})"
-    return f"xxhash64({value} + 0D)" if dtype == "f" else f"xxhash64({value})"  # -0.0 is 0.0
+def _hash(column: int, dtype: str) -> str:
+    value = f"CAST(c{column} AS {_SQL[dtype]})"
+    return f"xxhash64({value} + 0D)" if dtype == "f" else f"xxhash64({value})"  # -0.0 + 0.0 is 0.0
 
 
-def placed(events: Events, cut: SliceAssignment, group: Column | None = None) -> DataFrame:
-    """Give each slice a partition with all of its events, in order, and ``slice``, its number.
+def assign_slices(events: Events, cut: SliceAssignment, group: Column | None = None) -> DataFrame:
+    """Repartition the events: one partition per slice, in order, with the column ``slice``, the slice number.
 
     Parameters
     ----------
     events
-        With ``time`` in ns.
+        Events with ``time`` in ns.
     cut
-        The slices.
+        Slices of the stream.
     group
-        Of an event's key, if the stream is cut by key.
+        Key group of an event, if the stream is cut by key.
     """
     frame = events.frame
     if group is None:
@@ -94,13 +94,16 @@ def _array(values: Sequence[object]) -> str:
 
 
 def _by_time(frame: DataFrame, cut: TimeCut, first: str, where: str) -> DataFrame:
-    """Send each event to the slices of time that have it, numbered from ``first`` on, ``where`` there are some."""
-    frame = bucketed(frame, "low", cut.ends)
+    """Send each event to the time slices that contain it, numbered from ``first``; only events that satisfy ``where``.
+
+    All other events go to the slice ``first``.
+    """
+    frame = with_bucket(frame, "low", cut.ends)
     low = F.when(F.expr(where), F.col("low")).otherwise(F.lit(0))
     if cut.begins == cut.ends:
         return frame.withColumn(SLICE, F.expr(first) + low).drop("low")
-    frame = bucketed(frame, "high", cut.begins)
+    frame = with_bucket(frame, "high", cut.begins)
     high = F.when(F.expr(where), F.col("high")).otherwise(F.lit(0))
-    marked = frame.withColumn("from", F.expr(first))
+    with_first = frame.withColumn("from", F.expr(first))
     copies = F.explode(F.sequence(F.col("from") + low, F.col("from") + high))
-    return marked.withColumn(SLICE, copies).drop("low", "high", "from")
+    return with_first.withColumn(SLICE, copies).drop("low", "high", "from")

@@ -1,6 +1,6 @@
-"""What runs where the data is: an engine over the events of a slice, Arrow in, Arrow out.
+"""Tasks on the executors: an engine over the events of a slice, Arrow in, Arrow out.
 
-Pure functions of what they are given, so that it does not matter where, how often, and in which order slices run.
+Tasks are pure functions, so Spark can run slices anywhere, in any order, and repeat them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fastcep.errors import ValidationError
 from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
-from fastcep.spark.functions import NO_FUNCTIONS, Shipped
+from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slices import Slice
 
-__all__ = ["ORDER", "Detection", "Numbering", "longest_windows", "match_schema", "without"]
+__all__ = ["ORDER", "Detection", "Numbering", "longest_windows", "match_schema", "without_column"]
 
-#: The column that says which place a match has among all, and its fields.
+#: The column with the order of a match among all matches, and its fields.
 ORDER = "match_order"
 _ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", pa.int64()), ("nth", pa.int64())])
 _NUMBER, _SLICE, _TIME = "number", "slice", "time"
@@ -37,58 +37,58 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Numbering:
-    """Gives events the sequence numbers that they have in the whole stream; they come in its order, slice by slice.
+    """Task that adds sequence numbers, the positions of events in the stream, to the sorted events of a slice.
 
     Attributes
     ----------
     slices
-        By number.
+        All slices, by number.
     """
 
     slices: Sequence[Slice]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Number the events of one slice, and leave out which one it is."""
-        place: int | None = None
+        """Number the events of one slice, and drop the slice number."""
+        position: int | None = None
         for batch in batches:
             if not batch.num_rows:
                 continue
-            if place is None:
-                place = self.slices[batch.column(_SLICE)[0].as_py()].place
-            yield _numbered(batch, place)
-            place += batch.num_rows
+            if position is None:
+                position = self.slices[batch.column(_SLICE)[0].as_py()].position
+            yield _numbered(batch, position)
+            position += batch.num_rows
 
 
-def _numbered(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
-    numbers = from_numpy(np.arange(place, place + batch.num_rows))
-    return without(batch, _SLICE).append_column(_NUMBER, numbers)
+def _numbered(batch: pa.RecordBatch, position: int) -> pa.RecordBatch:
+    numbers = from_numpy(np.arange(position, position + batch.num_rows))
+    return without_column(batch, _SLICE).append_column(_NUMBER, numbers)
 
 
-def without(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
-    """A batch without one of its columns."""
+def without_column(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    """Return a batch without one of its columns."""
     return batch.select([name for name in batch.schema.names if name != column])
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Finds the matches of a query in one slice.
+    """Task that finds the matches of a query in one slice.
 
     Attributes
     ----------
     query
-        Over the columns of `columns.Events`, with numbers.
+        Query over the columns of `columns.Events`, with sequence numbers.
     slices
-        By number.
+        All slices, by number.
     schema
-        Of what is put out, see `match_schema`.
+        Schema of the output, see `match_schema`.
     numbered
-        Whether events come with numbers; else they have those of their places.
+        Whether events have sequence numbers; otherwise their positions in the stream are used.
     options
-        Of the engine.
+        Options of the engine.
     functions
-        That the query calls.
+        User functions that the query calls.
     longest
-        Finds windows that are longer than slices allow for, see `longest_windows`; None: there can be none.
+        Query that finds windows longer than slices allow, see `longest_windows`; None: windows cannot be longer.
     """
 
     query: ast.Query
@@ -96,11 +96,11 @@ class Detection:
     schema: pa.Schema
     numbered: bool
     options: dict[str, Any] = field(default_factory=dict)
-    functions: Shipped = NO_FUNCTIONS
+    functions: ShippedFunctions = NO_FUNCTIONS
     longest: ast.Query | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run over the batches of one slice, in order."""
+        """Process the batches of one slice, in order."""
         run: _Run | None = None
         for batch in batches:
             if not batch.num_rows:
@@ -115,70 +115,70 @@ class Detection:
 
 
 class _Run:
-    """An engine and where it is in its slice."""
+    """Engine with its position in a slice."""
 
-    def __init__(self, detection: Detection, piece: Slice, origin: str) -> None:
+    def __init__(self, detection: Detection, stream_slice: Slice, origin: str) -> None:
         queries = [detection.query] if detection.longest is None else [detection.query, detection.longest]
         self._engine, self._last = Engine(queries, **detection.options), 0
-        self._piece, self._numbered, self._origin = piece, detection.numbered, origin
-        self._place, self._row, self._nth = piece.place, 0, 0
+        self._slice, self._numbered, self._origin = stream_slice, detection.numbered, origin
+        self._position, self._row, self._nth = stream_slice.position, 0, 0
         self._schema = detection.schema
         self._windows = isinstance(detection.query.window, ast.ExplicitWindow)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        rows, place, piece = batch.num_rows, self._place, self._piece
-        batch = without(batch, _SLICE) if self._numbered else _numbered(batch, place)
-        self._place += rows
-        if piece.skip_to is not None:
-            batch = batch.slice(max(0, min(rows, piece.skip_to - place)))
-        if piece.skip_before is not None and batch.num_rows:
+        rows, position, stream_slice = batch.num_rows, self._position, self._slice
+        batch = without_column(batch, _SLICE) if self._numbered else _numbered(batch, position)
+        self._position += rows
+        if stream_slice.skip_to is not None:
+            batch = batch.slice(max(0, min(rows, stream_slice.skip_to - position)))
+        if stream_slice.skip_before is not None and batch.num_rows:
             times = batch.column(_TIME).to_numpy()
-            batch = batch.slice(int(np.searchsorted(times, piece.skip_before)))
+            batch = batch.slice(int(np.searchsorted(times, stream_slice.skip_before)))
         if batch.num_rows:
             self._last = batch.column(_TIME)[-1].as_py()
-            yield from self._given(self._engine.process(batch, origin=self._origin, first_row=self._row))
+            yield from self._owned_matches(self._engine.process(batch, origin=self._origin, first_row=self._row))
         self._row += rows
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """What waits until the slice ends; until the stream ends in the last one."""
-        found = self._engine.flush() if self._piece.stop is None else self._engine.advance(self._piece.stop)
-        yield from self._given(found)
+        """Yield the pending matches that the end of the slice decides; the last slice ends with the stream."""
+        matches = self._engine.flush() if self._slice.stop is None else self._engine.advance(self._slice.stop)
+        yield from self._owned_matches(matches)
 
-    def _given(self, matches: Any) -> Iterator[pa.RecordBatch]:
-        part, *longer = (read(found) for found in matches._parts)
-        for found in longer:
-            self._refuse(found)
+    def _owned_matches(self, matches: Any) -> Iterator[pa.RecordBatch]:
+        part, *long_windows = (read(query_matches) for query_matches in matches._parts)
+        for window_matches in long_windows:
+            self._check_windows(window_matches)
         if not part.n:
             return
         times = repeated(part.times, part.counts)
-        own = np.ones(part.n, np.bool_)
-        if self._piece.start is not None:
-            own &= times >= self._piece.start
-        if self._piece.stop is not None:
-            own &= times < self._piece.stop
-        if not own.any():
+        owned = np.ones(part.n, np.bool_)
+        if self._slice.start is not None:
+            owned &= times >= self._slice.start
+        if self._slice.stop is not None:
+            owned &= times < self._slice.stop
+        if not owned.any():
             return
         table = self._table(part, times)
-        if not own.all():
-            table = table.filter(from_numpy(own))
+        if not owned.all():
+            table = table.filter(from_numpy(owned))
         yield from table.combine_chunks().to_batches()
 
-    def _refuse(self, longer: QueryMatches) -> None:
-        """Refuse windows that are too long, as far as the stream shows it."""
+    def _check_windows(self, longer: QueryMatches) -> None:
+        """Raise ValidationError for a window that exceeded the maximum length before the end of the slice."""
         times = repeated(longer.times, longer.counts)
-        seen = np.flatnonzero(times <= (self._last if self._piece.stop is None else self._piece.stop))
-        if len(seen):
+        exceeded = np.flatnonzero(times <= (self._last if self._slice.stop is None else self._slice.stop))
+        if len(exceeded):
             assert isinstance(longer.query.window, ast.TimeWindow)
             allowed = format_duration(longer.query.window.nanoseconds)
             raise ValidationError(
-                f"{self._origin}: the window that event {longer.bindings.values[0][seen[0]]} opens is not closed "
-                f"within longest_window={allowed!r}; give a longer one"
+                f"{self._origin}: the window that event {longer.bindings.values[0][exceeded[0]]} opens is not closed "
+                f"within longest_window={allowed!r}; increase it"
             )
 
     def _table(self, part: QueryMatches, times: Ints) -> pa.Table:
         waited = repeated(part.detected, part.counts) < 0
         last = made_at(part.bindings.values, part.bindings.lengths, part.n)
-        # Of explicit windows that decide at one time the first comes first, whichever event its matches end in.
+        # Explicit windows that are decided at the same time are ordered by opening, not by the last event of matches.
         unknown = waited if self._windows else None
         nth = np.arange(self._nth, self._nth + part.n)
         self._nth += part.n
@@ -187,12 +187,12 @@ class _Run:
         columns = part.columns()
         columns["detected_at"] = from_numpy(times // 1_000, pa.timestamp("us", "UTC"))
         name = pa.array([part.query.name] * part.n, pa.string())
-        out = {"query": name, **columns, ORDER: order}
-        return pa.table({field.name: pc.cast(out[field.name], field.type) for field in self._schema})
+        columns = {"query": name, **columns, ORDER: order}
+        return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
 
 
 def longest_windows(query: ast.Query, nanoseconds: int) -> ast.Query | None:
-    """A query for the windows that no event closes in so much time; None if windows do not open and close by events."""
+    """Return a query that finds windows longer than a time; None if events do not open and close the windows."""
     window = query.window
     if not isinstance(window, ast.ExplicitWindow) or not window.opening.types or not window.closing.types:
         return None
@@ -205,23 +205,23 @@ def longest_windows(query: ast.Query, nanoseconds: int) -> ast.Query | None:
 
 
 def match_schema(engine: Engine) -> pa.Schema:
-    """The columns of the matches of an engine's query, in types that Spark has: as of `Matches.to_arrow`, and `ORDER`.
+    """Return the schema of the matches of an engine's query: that of `Matches.to_arrow` in Spark's types, and `ORDER`.
 
     Raises
     ------
     ValidationError
-        If two columns have one name.
+        If the query has a column named `ORDER`.
     """
-    (nothing,) = engine._stream.queries.nothings
-    found = nothing.table().schema
-    if ORDER in found.names:
+    (empty,) = engine._stream.queries.nothings
+    schema = empty.table().schema
+    if ORDER in schema.names:
         raise ValidationError(
-            f"query {nothing.query.name!r} has a column {ORDER!r}, which is to say the order of matches; rename its own"
+            f"query {empty.query.name!r} has a column {ORDER!r}, a name reserved for the order of matches; rename it"
         )
-    return pa.schema([pa.field(own.name, _plain(own.type)) for own in found] + [pa.field(ORDER, _ORDER)])
+    return pa.schema([pa.field(column.name, _spark_type(column.type)) for column in schema] + [pa.field(ORDER, _ORDER)])
 
 
-def _plain(kind: Any) -> Any:
+def _spark_type(kind: Any) -> Any:
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_large_list(kind):

@@ -1,8 +1,9 @@
-"""Where a stream is cut: plain numbers, found on the driver from a few figures about the stream.
+"""Boundaries of slices, computed on the driver from a few statistics of the stream.
 
-Data flow: a survey tells the times that cut the stream into equal parts; `time_cut` puts slices there and says at which
-times events must be counted; with these counts `SliceAssignment.placed` knows where each slice has to begin, and the
-place of its first event in the stream. `fastcep.plan.slicing` says what a slice needs.
+Data flow: a survey returns the times that divide the stream into parts of equal size; `time_cut` puts slice boundaries
+there and lists the times between which events must be counted; from these counts `TimeCut.with_positions` computes the
+begin of each slice, and the position of its first event in the stream. `fastcep.plan.slicing` defines the context that
+a slice needs.
 """
 
 from __future__ import annotations
@@ -16,148 +17,151 @@ from fastcep.plan.slicing import Context
 
 __all__ = ["Slice", "TimeCut", "time_cut"]
 
-#: What a slice may need beside its own events.
-NOTHING = Context()
+#: Context of slices that need only their own events.
+NO_CONTEXT = Context()
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A piece of the stream, and what of it counts.
+    """Part of the stream with its context.
 
     Attributes
     ----------
     start, stop
-        What is detected at these times, ns, is its own: not before ``start``, before ``stop``; None: no bound.
+        The slice owns matches detected at times from ``start`` to before ``stop``, in ns; None: no bound.
     begin, end
-        It has all events from the one time on (None: from the first) to before the other (None: to the last).
-    place
-        Of its first event in the stream: how many come before it.
+        The slice contains all events from time ``begin`` (None: the first event) to before ``end`` (None: the last).
+    position
+        Position of its first event in the stream: the number of events before it.
     skip_to, skip_before
-        Events at places before the one, or times before the other, are left out: only then windows that open at
-        every so many events, or so often, open where they do in the whole stream. None: at none.
+        The engine skips events at positions before ``skip_to`` and times before ``skip_before``, so that periodic
+        windows open at the same events as in the complete stream; None: skip none.
     """
 
     start: int | None = None
     stop: int | None = None
     begin: int | None = None
     end: int | None = None
-    place: int = 0
+    position: int = 0
     skip_to: int | None = None
     skip_before: int | None = None
 
 
 @dataclass(frozen=True)
 class TimeCut:
-    """Slices of time.
+    """Time slices of a stream.
 
     Attributes
     ----------
     slices
-        In order; the first one has no start, the last one no stop.
+        Slices in order; the first has no start, the last no stop.
     edges
-        Times between which events have to be counted before slices are placed, ascending; empty: none.
+        Ascending times between which events must be counted to compute the positions of slices; empty: none.
     context, after
-        What each slice has before it, and behind it: all events of so much time, and so many behind these.
+        Context of each slice before its start and after its stop: a time, and a number of events beyond that.
     """
 
     slices: tuple[Slice, ...]
     edges: tuple[int, ...] = ()
-    context: Context = NOTHING
-    after: Context = NOTHING
+    context: Context = NO_CONTEXT
+    after: Context = NO_CONTEXT
 
     @property
     def begins(self) -> list[int]:
-        """From which time on an event is in each slice but the first; ascending."""
-        return [-INT64_MAX if piece.begin is None else piece.begin for piece in self.slices[1:]]
+        """Time of the first event in each slice except the first one; ascending."""
+        return [-INT64_MAX if one.begin is None else one.begin for one in self.slices[1:]]
 
     @property
     def ends(self) -> list[int]:
-        """From which time on an event is in none of the slices up to each but the last; ascending."""
-        return [INT64_MAX if piece.end is None else piece.end for piece in self.slices[:-1]]
+        """End time of each slice except the last one; ascending."""
+        return [INT64_MAX if one.end is None else one.end for one in self.slices[:-1]]
 
-    def placed(self, counts: Sequence[int]) -> TimeCut:
-        """The same with places, by the counts of the events before, between and behind the edges."""
+    def with_positions(self, counts: Sequence[int]) -> TimeCut:
+        """Set the positions, begins and ends of the slices.
+
+        `counts` are the numbers of events before, between and after the edges.
+        """
         before = [0]
         for count in counts:
             before.append(before[-1] + count)
-        places = dict(zip(self.edges, before[1:], strict=False))
-        moved = [replace(self.slices[0], end=self._end(self.slices[0], places))]
-        for piece in self.slices[1:]:
-            moved.append(replace(self._begun(piece, places), end=self._end(piece, places)))
-        return replace(self, slices=tuple(moved))
+        positions = dict(zip(self.edges, before[1:], strict=False))
+        slices = [replace(self.slices[0], end=self._end(self.slices[0], positions))]
+        for one in self.slices[1:]:
+            slices.append(replace(self._with_begin(one, positions), end=self._end(one, positions)))
+        return replace(self, slices=tuple(slices))
 
-    def _begun(self, piece: Slice, places: dict[int, int]) -> Slice:
-        """A slice that begins early enough, at an edge."""
-        context, start = self.context, piece.start
+    def _with_begin(self, stream_slice: Slice, positions: dict[int, int]) -> Slice:
+        """Let a slice begin at the last edge that gives it the context it needs."""
+        context, start = self.context, stream_slice.start
         assert start is not None
-        time = _aligned(_fit(start - context.nanoseconds), context.every_nanoseconds)
-        wanted = min(self._place(time, places), places[start] - context.events)
+        time = _aligned(_clamp(start - context.nanoseconds), context.every_nanoseconds)
+        position = min(self._position(time, positions), positions[start] - context.events)
         if context.every_events:
-            wanted = wanted // context.every_events * context.every_events
-        edge = self._edge_at(max(wanted, 0), places)
-        if context.every_nanoseconds and context.events and edge is not None:  # that it began at is no edge
+            position = position // context.every_events * context.every_events
+        edge = self._edge_at(max(position, 0), positions)
+        if context.every_nanoseconds and context.events and edge is not None:  # the aligned time need not be an edge
             time = _aligned(edge, context.every_nanoseconds)
-            edge = self.edges[at] if (at := bisect_right(self.edges, time) - 1) >= 0 else None
+            edge = self.edges[index] if (index := bisect_right(self.edges, time) - 1) >= 0 else None
         return replace(
-            piece, begin=edge, place=0 if edge is None else places[edge],
-            skip_to=max(wanted, 0) if context.every_events else None,
+            stream_slice, begin=edge, position=0 if edge is None else positions[edge],
+            skip_to=max(position, 0) if context.every_events else None,
             skip_before=time if context.every_nanoseconds and edge is not None else None,
         )  # fmt: skip
 
-    def _end(self, piece: Slice, places: dict[int, int]) -> int | None:
-        """How far a slice has to go."""
-        if piece.stop is None:
+    def _end(self, stream_slice: Slice, positions: dict[int, int]) -> int | None:
+        """Return the time at which a slice ends, its context after it included; None: at the end of the stream."""
+        if stream_slice.stop is None:
             return None
-        behind = _fit(piece.stop + self.after.nanoseconds)
+        time = _clamp(stream_slice.stop + self.after.nanoseconds)
         if not self.after.events:
-            return behind
-        at = bisect_left(self.edges, places[behind] + self.after.events, key=places.__getitem__)
-        return max(behind, self.edges[at]) if at < len(self.edges) else None
+            return time
+        index = bisect_left(self.edges, positions[time] + self.after.events, key=positions.__getitem__)
+        return max(time, self.edges[index]) if index < len(self.edges) else None
 
-    def _place(self, time: int, places: dict[int, int]) -> int:
-        at = bisect_right(self.edges, time) - 1
-        return places[self.edges[at]] if at >= 0 else 0
+    def _position(self, time: int, positions: dict[int, int]) -> int:
+        index = bisect_right(self.edges, time) - 1
+        return positions[self.edges[index]] if index >= 0 else 0
 
-    def _edge_at(self, place: int, places: dict[int, int]) -> int | None:
-        """The last edge that no more than so many events come before; None: the stream's beginning."""
-        at = bisect_right(self.edges, place, key=places.__getitem__) - 1
-        return self.edges[at] if at >= 0 else None
+    def _edge_at(self, position: int, positions: dict[int, int]) -> int | None:
+        """Return the last edge with at most `position` events before it; None: the beginning of the stream."""
+        index = bisect_right(self.edges, position, key=positions.__getitem__) - 1
+        return self.edges[index] if index >= 0 else None
 
 
-def _fit(time: int) -> int:
-    """The closest time that there can be."""
+def _clamp(time: int) -> int:
+    """Return the closest valid time."""
     return max(-INT64_MAX, min(time, INT64_MAX))
 
 
 def _aligned(time: int, every: int) -> int:
-    return _fit(time // every * every) if every else time
+    return _clamp(time // every * every) if every else time
 
 
 def time_cut(
-    parts: Sequence[int], wanted: int, context: Context, *, counted: bool, after: Context | None = None
+    parts: Sequence[int], slice_count: int, context: Context, *, positions: bool, after: Context | None = None
 ) -> TimeCut:
-    """Cut a stream into slices of time.
+    """Cut a stream into time slices.
 
     Parameters
     ----------
     parts
-        Times, ns, ascending, that divide the stream into parts of about as many events; none is later than the last
-        event, with which the stream ends: what waits for that is detected then.
-    wanted
-        How many slices there are, if there are times enough.
+        Ascending times in ns that divide the stream into parts of about equal size. None is later than the last
+        event: matches that wait for the end of the stream are detected at its time.
+    slice_count
+        Number of slices, if there are enough times.
     context
-        What a slice has before it.
-    counted
-        Whether the places of events in the stream have to be known.
+        Context of a slice before its start.
+    positions
+        Whether the positions of events in the stream must be known.
     after
-        What a slice has behind it, for those who look at what becomes of it; None: nothing.
+        Context of a slice after its stop, for functions that observe what becomes of partial matches; None: none.
     """
-    after = after or NOTHING
+    after = after or NO_CONTEXT
     times = sorted(set(parts))
-    step = max(1, -(-(len(times) + 1) // max(wanted, 1)))
+    step = max(1, -(-(len(times) + 1) // max(slice_count, 1)))
     starts = times[step - 1 :: step]
-    begins = [_aligned(_fit(start - context.nanoseconds), context.every_nanoseconds) for start in starts]
-    ends = [_fit(start + after.nanoseconds) for start in starts]
+    begins = [_aligned(_clamp(start - context.nanoseconds), context.every_nanoseconds) for start in starts]
+    ends = [_clamp(start + after.nanoseconds) for start in starts]
     slices = [
         Slice(start, stop, begin, end, skip_before=begin if context.every_nanoseconds else None)
         for start, stop, begin, end in zip(
@@ -165,7 +169,7 @@ def time_cut(
         )
     ]  # fmt: skip
     edges: set[int] = set()
-    if counted or context.events or context.every_events or after.events:
+    if positions or context.events or context.every_events or after.events:
         edges = {*starts, *begins, *ends}
         if context.events or context.every_events or after.events:
             edges |= set(times)

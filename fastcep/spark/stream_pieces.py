@@ -1,7 +1,7 @@
-"""Pieces of a stream for pure functions that look at what becomes of it: with context on both sides, and whose is what.
+"""Pieces of a stream: slices with context on both sides, for functions that observe what becomes of partial matches.
 
-Data flow: `pieces_of` cuts a DataFrame's stream by time and sends each slice, with the events that it needs before and
-behind, to a task; `piece_of` puts the batches of a slice together there, and tells which of its events are its own.
+Data flow: `pieces_of` cuts the stream of a DataFrame by time and sends each slice, with its context before and after,
+to a task; `piece_of` concatenates the batches of the slice there, and determines the range of events that it owns.
 """
 
 from __future__ import annotations
@@ -19,99 +19,102 @@ from fastcep.plan.slicing import Context
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
-from fastcep.spark.functions import NO_FUNCTIONS, Shipped
-from fastcep.spark.slice_assignment import SliceAssignment, placed
-from fastcep.spark.slice_task import without
+from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
+from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
+from fastcep.spark.slice_task import without_column
 from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.slicing import PARTS, slices_wanted
-from fastcep.spark.survey import counted, stage, survey_of, timed
+from fastcep.spark.slicing import PARTS, slice_counter
+from fastcep.spark.survey import count_between, stage, survey_of, with_times
 
-__all__ = ["FOUND", "OnPieces", "Pieces", "collected", "piece_of", "pieces_of", "row_of"]
+__all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_row"]
 
-#: The columns of results.
-FOUND = "piece int, found binary"
-#: Events in a piece of which all partial matches are recorded.
-_MOST = 500_000
+#: Columns of the results of tasks: the number of the piece, and the pickled result.
+RESULT_SCHEMA = "piece int, result binary"
+#: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
+_MAX_EVENTS = 500_000
 
 
-def piece_of(parts: Sequence[pa.RecordBatch], piece: Slice, *, numbered: bool) -> Piece:
-    """Put together the batches of a slice, in order: with numbers, and what is its own by time."""
-    table = pa.Table.from_batches([without(batch, SLICE) for batch in parts]).combine_chunks()
+def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered: bool) -> Piece:
+    """Concatenate the batches of a slice, add sequence numbers if needed, and find the range of owned events."""
+    table = pa.Table.from_batches([without_column(batch, SLICE) for batch in batches]).combine_chunks()
+    position = stream_slice.position
     if not numbered:
-        table = table.append_column(NUMBER, from_numpy(np.arange(piece.place, piece.place + len(table))))
+        table = table.append_column(NUMBER, from_numpy(np.arange(position, position + len(table))))
     times = table[TIME].to_numpy()
     skipped = 0
-    if piece.skip_to is not None:
-        skipped = min(max(0, piece.skip_to - piece.place), len(table))
-    if piece.skip_before is not None:
-        skipped = max(skipped, int(np.searchsorted(times, piece.skip_before)))
-    first = 0 if piece.start is None else int(np.searchsorted(times, piece.start))
-    last = len(times) if piece.stop is None else int(np.searchsorted(times, piece.stop))
-    return Piece(table.slice(skipped), piece.place + skipped, (max(first - skipped, 0), max(last - skipped, 0)))
+    if stream_slice.skip_to is not None:
+        skipped = min(max(0, stream_slice.skip_to - position), len(table))
+    if stream_slice.skip_before is not None:
+        skipped = max(skipped, int(np.searchsorted(times, stream_slice.skip_before)))
+    first = 0 if stream_slice.start is None else int(np.searchsorted(times, stream_slice.start))
+    last = len(times) if stream_slice.stop is None else int(np.searchsorted(times, stream_slice.stop))
+    return Piece(table.slice(skipped), position + skipped, (max(first - skipped, 0), max(last - skipped, 0)))
 
 
-def row_of(number: int, found: bytes) -> pa.RecordBatch:
-    """A row of `FOUND`."""
-    columns: dict[str, Any] = {"piece": pa.array([number], pa.int32()), "found": pa.array([found], pa.binary())}
+def result_row(number: int, result: bytes) -> pa.RecordBatch:
+    """Return a batch with one row of `RESULT_SCHEMA`."""
+    columns: dict[str, Any] = {"piece": pa.array([number], pa.int32()), "result": pa.array([result], pa.binary())}
     return pa.RecordBatch.from_pydict(columns)
 
 
 @dataclass(frozen=True)
-class OnPieces:
-    """Applies a function to the piece of each slice; its result, bytes, is a row.
+class PieceTask:
+    """Task that applies a function to the piece of a slice, and returns a row of `RESULT_SCHEMA`.
 
     Attributes
     ----------
     function
-        From a piece to bytes.
+        Function from a piece to bytes.
     slices
-        By number.
+        All slices, by number.
     numbered
-        Whether events come with numbers.
+        Whether events have sequence numbers.
     functions
-        That the query calls.
+        User functions that the query calls.
     """
 
     function: Callable[[Piece], bytes]
     slices: Sequence[Slice]
     numbered: bool
-    functions: Shipped = NO_FUNCTIONS
+    functions: ShippedFunctions = NO_FUNCTIONS
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run over the batches of one slice."""
-        parts = [batch for batch in batches if batch.num_rows]
-        if parts:
+        """Process the batches of one slice."""
+        non_empty = [batch for batch in batches if batch.num_rows]
+        if non_empty:
             self.functions.register()
-            number = parts[0].column(SLICE)[0].as_py()
-            piece = piece_of(parts, self.slices[number], numbered=self.numbered)
-            yield row_of(number, self.function(piece))
+            number = non_empty[0].column(SLICE)[0].as_py()
+            piece = piece_of(non_empty, self.slices[number], numbered=self.numbered)
+            yield result_row(number, self.function(piece))
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A stream that is cut into pieces.
+    """Stream that is cut into pieces.
 
     Attributes
     ----------
     frame
-        A partition per slice, with all of its events in order, and ``slice``.
-    cut, numbered
-        How it is cut, and whether events have numbers.
+        One partition per slice with its events in order, and the column ``slice``.
+    cut
+        Slices of the stream.
+    numbered
+        Whether events have sequence numbers.
     """
 
     frame: DataFrame
     cut: SliceAssignment
     numbered: bool
 
-    def map(self, function: Callable[[Piece], bytes], functions: Shipped, name: str) -> DataFrame:
-        """Apply a function to each piece: a row of `FOUND` for each; ``name`` is shown in Spark's pages."""
-        task = OnPieces(function, self.cut.slices, self.numbered, functions)
+    def map(self, function: Callable[[Piece], bytes], functions: ShippedFunctions, name: str) -> DataFrame:
+        """Apply a function to each piece, with a row of `RESULT_SCHEMA` each; Spark's UI shows ``name``."""
+        task = PieceTask(function, self.cut.slices, self.numbered, functions)
 
         def fastcep_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
 
         fastcep_pieces.__name__ = f"fastcep_{name}"
-        return self.frame.mapInArrow(fastcep_pieces, FOUND)
+        return self.frame.mapInArrow(fastcep_pieces, RESULT_SCHEMA)
 
 
 def pieces_of(
@@ -130,24 +133,25 @@ def pieces_of(
     frame, query, order_by
         As for `detect`.
     slices
-        Into about how many; None: as many as there are cores, and so many that none is too long to be recorded.
+        Approximate number of pieces; None: two per core, and more if pieces would have too many events.
     before, after
-        What each needs beside its own events.
+        Context of each piece before and after its own events.
     columns
-        Which of the schema's are needed.
+        Indexes of the schema columns that are needed.
     """
-    slices_of = slices_wanted(frame.sparkSession, slices, _MOST)
+    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS)
     events = events_of(frame, query.schema, order_by, columns)
-    survey = survey_of(events, lambda count: slices_of(count) * PARTS)
-    events, wanted = timed(events), slices_of(survey.events)
-    cut = time_cut(survey.parts, wanted, before, counted=True, after=after)
-    cut = cut.placed(counted(events, cut.edges))
-    whole = SliceAssignment(cut.slices, cut)
-    return Pieces(placed(events, whole), whole, events.numbered)
+    survey = survey_of(events, lambda count: slice_count_of(count) * PARTS)
+    events, slice_count = with_times(events), slice_count_of(survey.events)
+    cut = time_cut(survey.parts, slice_count, before, positions=True, after=after)
+    cut = cut.with_positions(count_between(events, cut.edges))
+    assignment = SliceAssignment(cut.slices, cut)
+    return Pieces(assign_slices(events, assignment), assignment, events.numbered)
 
 
-def collected(frame: DataFrame, name: str) -> list[bytes]:
-    """The results of `Pieces.map`, in the order of the pieces, on the driver: for what is no larger than a model."""
+def collect_results(frame: DataFrame, name: str) -> list[bytes]:
+    """Collect results on the driver in the order of the pieces; for results as small as a model."""
     with stage(frame.sparkSession, f"fastcep: {name}"):
-        rows = frame.select("piece", "found").collect()
-    return [bytes(row["found"]) for row in sorted(rows, key=lambda row: row["piece"])]  # Spark would run tasks twice
+        rows = frame.select("piece", "result").collect()
+    # sorted here, as a sort by Spark would run the tasks twice
+    return [bytes(row["result"]) for row in sorted(rows, key=lambda row: row["piece"])]

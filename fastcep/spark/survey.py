@@ -1,6 +1,6 @@
-"""What there is to know of a stream before it is cut: how many events, from when to when, and whether all can be taken.
+"""Survey of a stream before it is cut: number of events, range of times, and validity of all events.
 
-Each survey is a small job over few columns; nothing but its figures comes to the driver.
+Each survey is a small job over few columns; the driver receives only its statistics.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import INT64_MAX
 from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
 
-__all__ = ["Survey", "bucketed", "context_of", "counted", "stage", "survey_of", "timed"]
+__all__ = ["Survey", "context_of", "count_between", "stage", "survey_of", "with_bucket", "with_times"]
 
-#: Quantiles are off by no more than the stream divided by so many times the parts.
-_FINER = 8
-#: Of how many events the times tell enough.
-_ENOUGH = 2_000_000
+#: Accuracy of quantiles: the error is at most 1 / (`_ACCURACY` * number of parts) of the stream.
+_ACCURACY = 8
+#: Number of events to sample for quantiles.
+_SAMPLE = 2_000_000
 _ORIGIN = "DataFrame"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Figures of a stream.
+    """Statistics of a stream.
 
     Attributes
     ----------
     events
-        How many there are.
+        Number of events.
     first, last
-        Their times, ns; 0 of none.
+        Times of the first and last event in ns; 0 without events.
     parts
-        Times, ns, ascending, that divide the stream into parts of about as many events.
+        Ascending times in ns that divide the stream into parts of about equal size.
     """
 
     events: int
@@ -50,124 +50,131 @@ class Survey:
 
 
 def survey_of(events: Events, parts: Callable[[int], int], where: str | None = None) -> Survey:
-    """Survey events, and refuse what no engine would take.
+    """Compute statistics of events, and check that an engine accepts all of them.
 
     Parameters
     ----------
     events
-        Of which columns are known, but no times yet.
+        Events with times in their own unit.
     parts
-        Into how many parts the times divide a stream of so many events.
+        Function from the number of events to the number of parts.
     where
-        A condition on the events that are to be divided, in SQL; None: all.
+        SQL condition on the events that the parts divide; None: all events.
 
     Raises
     ------
     DataError
-        A time, type or number is null, a type is not declared, or a time does not fit nanoseconds.
+        If a time, type or number is null, a type is not declared, or a time does not fit int64 nanoseconds.
     """
     raw = F.col("raw")
-    asked = {"events": F.count(F.lit(1)), "sound": F.count_if(_sound(events)), "first": F.min(raw), "last": F.max(raw)}
-    found = _asked(events, asked)
-    if found["sound"] < found["events"]:
-        _refuse(events, found["events"])
-    if not found["events"]:
+    figures = _aggregate(
+        events,
+        {
+            "events": F.count(F.lit(1)),
+            "valid": F.count_if(_is_valid(events)),
+            "first": F.min(raw),
+            "last": F.max(raw),
+        },
+    )
+    if figures["valid"] < figures["events"]:
+        _raise_invalid(events, figures["events"])
+    if not figures["events"]:
         return Survey(0, 0, 0, ())
-    first, last = found["first"] * events.unit, found["last"] * events.unit
+    first, last = figures["first"] * events.unit, figures["last"] * events.unit
     if max(abs(first), abs(last)) > INT64_MAX:
         raise DataError(
-            f"{_ORIGIN}, column {events.schema.time!r}: found times from {found['first']} to {found['last']} in units "
-            f"of {events.unit} ns, expected ones that fit int64 nanoseconds; is the time unit right?"
+            f"{_ORIGIN}, column {events.schema.time!r}: found times from {figures['first']} to {figures['last']} in "
+            f"units of {events.unit} ns, expected times that fit int64 nanoseconds; check the time unit of the schema"
         )
-    return Survey(found["events"], first, last, _parts(events, parts(found["events"]), where, found["events"]))
+    return Survey(figures["events"], first, last, _parts(events, parts(figures["events"]), where, figures["events"]))
 
 
 def _parts(events: Events, parts: int, where: str | None, count: int) -> tuple[int, ...]:
-    """Times that divide the events, or a part of them drawn by lot: of the same file the same."""
+    """Return times that divide the events, estimated from a sample of a large stream; the seed is fixed."""
     shares = [number / parts for number in range(1, parts)] or [0.5]
     frame = events.frame if where is None else events.frame.filter(where)
-    every = count // _ENOUGH
+    every = count // _SAMPLE
     if every > 1:
         frame = frame.filter(F.rand(0) < 1 / every)
     with stage(frame.sparkSession, "fastcep: times of the slices"):
-        (row,) = frame.agg(F.percentile_approx("raw", shares, F.lit(_FINER * parts)).alias("parts")).collect()
+        (row,) = frame.agg(F.percentile_approx("raw", shares, F.lit(_ACCURACY * parts)).alias("parts")).collect()
     return tuple(part * events.unit for part in row["parts"] or ())
 
 
-def _asked(events: Events, asked: dict[str, Column]) -> dict[str, Any]:
-    """Figures of all events, by name."""
+def _aggregate(events: Events, aggregates: dict[str, Column]) -> dict[str, Any]:
+    """Compute aggregates over all events, by name."""
     with stage(events.frame.sparkSession, "fastcep: survey of the stream"):
-        (row,) = events.frame.agg(*(column.alias(name) for name, column in asked.items())).collect()
+        (row,) = events.frame.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
     return dict(row.asDict())
 
 
-def _sound(events: Events) -> Column:
-    """Whether an event has all that it must have: one condition, for figures take time."""
-    sound = F.col("raw").isNotNull()
+def _is_valid(events: Events) -> Column:
+    """Return one condition for all checks of an event, as each aggregate takes time."""
+    valid = F.col("raw").isNotNull()
     if events.schema.type is not None:
-        sound &= F.col(TYPE) >= 0
+        valid &= F.col(TYPE) >= 0
     if events.schema.sequence is not None:
-        sound &= F.col(NUMBER).isNotNull()
-    return sound
+        valid &= F.col(NUMBER).isNotNull()
+    return valid
 
 
-def _refuse(events: Events, count: int) -> None:
-    """Say what is not sound."""
+def _raise_invalid(events: Events, count: int) -> None:
+    """Raise a DataError that names the invalid column and the number of invalid rows."""
     schema = events.schema
-    needed = [("raw", schema.time, "a time"), (TYPE, schema.type, "an event type"),
-              (NUMBER, schema.sequence, "a sequence number")]  # fmt: skip
-    needed = [one for one in needed if one[1] is not None]
-    asked = {name: F.count_if(F.col(name).isNull()) for name, _, _ in needed}
+    required = [("raw", schema.time, "a time"), (TYPE, schema.type, "an event type"),
+                (NUMBER, schema.sequence, "a sequence number")]  # fmt: skip
+    required = [entry for entry in required if entry[1] is not None]
+    aggregates = {name: F.count_if(F.col(name).isNull()) for name, _, _ in required}
     if schema.type is not None:
-        asked["unknown"] = F.count_if(F.col(TYPE) < 0)
-    found = _asked(events, asked)
-    for name, column, what in needed:
-        if found[name]:
+        aggregates["unknown"] = F.count_if(F.col(TYPE) < 0)
+    counts = _aggregate(events, aggregates)
+    for name, column, expected in required:
+        if counts[name]:
             raise DataError(
-                f"{_ORIGIN}, column {column!r}: found null in {found[name]:,} of {count:,} rows, expected {what}; "
-                "drop these rows or fill it in"
+                f"{_ORIGIN}, column {column!r}: found null in {counts[name]:,} of {count:,} rows, expected {expected}; "
+                "drop these rows or fill them in"
             )
-    known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
+    declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
     raise DataError(
-        f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {found['unknown']:,} of {count:,} rows, "
-        f'expected declared ones{suggestion("", known)}; declare them or set other_types="ignore"'
+        f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {counts['unknown']:,} of {count:,} rows, "
+        f'expected declared ones{suggestion("", declared)}; declare them or set other_types="ignore"'
     )
 
 
-def timed(events: Events) -> Events:
-    """The same with ``time`` in ns in the place of ``raw``; the survey has found that all of them fit."""
-    rest = [name for name in events.frame.columns if name != "raw"]
+def with_times(events: Events) -> Events:
+    """Replace ``raw`` by ``time`` in ns; the survey has checked that all times fit."""
+    others = [name for name in events.frame.columns if name != "raw"]
     time = (F.col("raw") * F.lit(events.unit)).alias(TIME)
-    return replace(events, frame=events.frame.select(time, *rest))
+    return replace(events, frame=events.frame.select(time, *others))
 
 
-def counted(events: Events, edges: Sequence[int]) -> list[int]:
-    """How many events there are before, between and behind times: one more than there are edges."""
+def count_between(events: Events, edges: Sequence[int]) -> list[int]:
+    """Count the events before, between and after ascending times; returns len(edges) + 1 counts."""
     with stage(events.frame.sparkSession, "fastcep: places of the slices"):
-        rows = bucketed(events.frame.select(TIME), "cell", edges).groupBy("cell").count().collect()
+        rows = with_bucket(events.frame.select(TIME), "cell", edges).groupBy("cell").count().collect()
     counts = [0] * (len(edges) + 1)
     for row in rows:
         counts[row["cell"]] = row["count"]
     return counts
 
 
-def bucketed(frame: DataFrame, name: str, edges: Sequence[int]) -> DataFrame:
-    """The same with one more column: how many of the ascending edges a time is not below.
+def with_bucket(frame: DataFrame, name: str, edges: Sequence[int]) -> DataFrame:
+    """Add a column: the number of ascending edges that are at most the time of an event.
 
-    It is a search by halves, a projection for each step: a tree of conditions grows with the edges, and is more than
-    the JVM compiles where there are a thousand.
+    This is a binary search with one projection per step. A tree of conditions would grow with the number of edges; with
+    a thousand edges, the JVM does not compile it.
     """
-    found = frame.withColumn(name, F.lit(0))
-    array, place = F.split(F.lit(",".join(map(str, edges))), ",").cast("array<bigint>"), F.col(name)
-    for half in reversed(range(len(edges).bit_length())):
-        step = 1 << half  # behind the last edge there is null, which is not taken
-        higher = F.get(array, place + (step - 1)) <= F.col(TIME)
-        found = found.withColumn(name, F.when(higher, place + step).otherwise(place))
-    return found
+    searched = frame.withColumn(name, F.lit(0))
+    array, bucket = F.split(F.lit(",".join(map(str, edges))), ",").cast("array<bigint>"), F.col(name)
+    for exponent in reversed(range(len(edges).bit_length())):
+        step = 1 << exponent  # null after the last edge, so the step is not taken
+        is_higher = F.get(array, bucket + (step - 1)) <= F.col(TIME)
+        searched = searched.withColumn(name, F.when(is_higher, bucket + step).otherwise(bucket))
+    return searched
 
 
 def context_of(session: SparkSession) -> SparkContext | None:
-    """What knows of cores and pages; a session by Spark Connect has none."""
+    """Return the SparkContext of a session; None for Spark Connect."""
     try:
         return session.sparkContext
     except (PySparkException, AttributeError):
@@ -176,7 +183,7 @@ def context_of(session: SparkSession) -> SparkContext | None:
 
 @contextmanager
 def stage(session: SparkSession, name: str) -> Iterator[None]:
-    """Give the jobs inside a name in Spark's pages; a session by Spark Connect has none to give."""
+    """Name the jobs started inside this context in Spark's UI; without effect for Spark Connect."""
     context = context_of(session)
     if context is None:
         yield
@@ -188,4 +195,4 @@ def stage(session: SparkSession, name: str) -> Iterator[None]:
         yield
     finally:
         for key, value in before.items():
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None: as if it had never been
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it

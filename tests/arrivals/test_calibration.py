@@ -1,4 +1,4 @@
-"""Calibration: the fit on counters whose costs are known, and a short real run."""
+"""Calibration: the fit on counters with known costs, and a short real run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from fastcep.arrivals import calibration as module
 from fastcep.arrivals.calibration import COUNTERS, WORKLOADS, TimedRun, calibrate, fit, measure, workload_stream
-from fastcep.arrivals.shedding_costs import relief
+from fastcep.arrivals.shedding_costs import measure_shedding
 from fastcep.errors import ValidationError
 from fastcep.overload.costs import OPERATIONS
 
@@ -27,19 +27,19 @@ def test_the_fit_finds_what_was_put_in() -> None:
 
 def test_no_cost_is_negative() -> None:
     counts = counters()
-    found = fit(counts, counts @ [1.5, 20.0, -1.0, 12.0, 7.25])
-    assert found[2] == 0.0
-    assert (found[[0, 1, 3, 4]] > 0).all()
+    costs = fit(counts, counts @ [1.5, 20.0, -1.0, 12.0, 7.25])
+    assert costs[2] == 0.0
+    assert (costs[[0, 1, 3, 4]] > 0).all()
 
 
 def test_every_run_counts_the_same() -> None:
-    """Of two runs that contradict each other, a thousand times as long, the long one has no more weight."""
-    found = fit(np.array([[1.0], [1000.0]]), np.array([2.0, 1000.0]))
-    assert found == pytest.approx([1.2])  # the least squares of x/2 − 1 and x/1 − 1
+    """Of two contradictory runs, one of which takes 500 times as long, the long one has no more weight."""
+    costs = fit(np.array([[1.0], [1000.0]]), np.array([2.0, 1000.0]))
+    assert costs == pytest.approx([1.2])  # the least squares of x/2 − 1 and x/1 − 1
 
 
 def test_a_table_from_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the runs come to is the table, beside what is measured apart; the error is the median."""
+    """The table has the fitted costs and those measured separately; its error is the median."""
     counts = counters().astype(int).tolist()
     runs = [
         TimedRun(str(k), dict(zip(COUNTERS, row, strict=True)), float(np.dot(row, list(COSTS.values()))))
@@ -47,17 +47,17 @@ def test_a_table_from_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr(module, "measure", lambda *_: runs)
     monkeypatch.setattr(module, "workload_stream", lambda: None)
-    monkeypatch.setattr(module, "relief", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
-    found = calibrate("own", 1.0)
-    assert found.table.name == "own"
-    assert {key: getattr(found.table, key) for key in COSTS} == COSTS
-    assert (found.table.refused, found.table.purged, found.table.decision) == (2.0, 2.0, 20_000.0)
-    assert found.about["fitted"] == list(COUNTERS)
-    assert found.about["measured_apart"] == [name for name in OPERATIONS if name not in COUNTERS]
-    assert found.error == found.about["median_relative_error"] == pytest.approx(0, abs=1e-9)
-    assert [row["name"] for row in found.about["runs"]] == [run.name for run in runs]
-    assert found.about["machine"]["cores"] >= 1
-    assert found.about["machine"]["cpu"]
+    monkeypatch.setattr(module, "measure_shedding", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
+    calibration = calibrate("own", 1.0)
+    assert calibration.table.name == "own"
+    assert {key: getattr(calibration.table, key) for key in COSTS} == COSTS
+    assert (calibration.table.refused, calibration.table.purged, calibration.table.decision) == (2.0, 2.0, 20_000.0)
+    assert calibration.about["fitted"] == list(COUNTERS)
+    assert calibration.about["measured_apart"] == [name for name in OPERATIONS if name not in COUNTERS]
+    assert calibration.error == calibration.about["median_relative_error"] == pytest.approx(0, abs=1e-9)
+    assert [row["name"] for row in calibration.about["runs"]] == [run.name for run in runs]
+    assert calibration.about["machine"]["cores"] >= 1
+    assert calibration.about["machine"]["cpu"]
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
@@ -70,20 +70,20 @@ def test_counters_of_real_runs(kernels: Path) -> None:
     chosen = {name: WORKLOADS[name] for name in ("events", "matches of one")}
     events, single = measure(chosen, workload_stream(2_000), 1e-9)
     assert events.counts == {"event": 2_000, "relevant": 0, "visited": 0, "created": 0, "match": 0}
-    found = single.counts["match"]
-    assert single.counts == {"event": 2_000, "relevant": found, "visited": 0, "created": 0, "match": found}
-    assert found > 400
+    matches = single.counts["match"]
+    assert single.counts == {"event": 2_000, "relevant": matches, "visited": 0, "created": 0, "match": matches}
+    assert matches > 400
     assert min(events.nanoseconds, single.nanoseconds) > 0
 
 
 def test_the_interpreter_is_not_measured() -> None:
-    """FASTCEP_JIT=0, as in all tests that do not ask for kernels."""
+    """FASTCEP_JIT is 0 in all tests without the fixture `kernels`."""
     with pytest.raises(ValidationError, match="cannot calibrate: the generated kernels are not in use"):
         measure({"Q1": WORKLOADS["Q1, 1 ms"]}, workload_stream(10), 1e-9)
 
 
 def test_counters_differ_independently() -> None:
-    """The workloads can tell the operations apart: no counter of theirs follows from the others."""
+    """The workloads distinguish the operations: no counter is a linear combination of the others."""
     import fastcep as fc
 
     schema = fc.Schema(
@@ -99,7 +99,7 @@ def test_counters_differ_independently() -> None:
 
 
 def test_what_shedding_costs_is_measured(kernels: Path) -> None:
-    """A refused birth, a row that is looked at, a decision: all take some time."""
-    found = relief(workload_stream(20_000), 2.0, 20.0)
-    assert set(found) == {"refused", "purged", "decision"}
-    assert found["purged"] > 0 and found["decision"] > 0 and 0 <= found["refused"] <= 22
+    """Visiting a row and a decision take some time; rejecting a new partial match may take none."""
+    costs = measure_shedding(workload_stream(20_000), 2.0, 20.0)
+    assert set(costs) == {"refused", "purged", "decision"}
+    assert costs["purged"] > 0 and costs["decision"] > 0 and 0 <= costs["refused"] <= 22

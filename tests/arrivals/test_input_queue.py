@@ -1,4 +1,4 @@
-"""The input queue: real threads, and clocks that the tests move."""
+"""The input queue: real threads, and clocks that the tests control."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAM = ds1(5000)
 
 
 class Clock:
-    """Says what it is told."""
+    """Clock that the test sets."""
 
     def __init__(self, now: int = 0) -> None:
         self.now = now
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Spy(fc.Engine):
-    """Notes what it is given."""
+    """Engine that records the arguments of its calls."""
 
     def process(self, data: Any, **options: Any) -> fc.Matches:
         calls = self.__dict__.setdefault("calls", [])
@@ -69,7 +69,7 @@ def columns(events: int, first: int = 0) -> dict[str, Any]:
 
 @contextmanager
 def thread(*steps: Any) -> Iterator[list[BaseException]]:
-    """Run the steps beside the test, and wait for them at its end; gives what they raise."""
+    """Run the steps in a thread that ends before the block does; yield the list of errors that they raise."""
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -95,10 +95,10 @@ def test_matches_are_those_of_the_whole_stream(block: int, capacity: int, stretc
     queue = InputQueue(fc.Engine(QUERY, latency_bound=bound), capacity=capacity, stretch=stretch)
     parts = [stream.slice(first, block) for first in range(0, len(stream), block)]
     with thread(*[lambda part=part: queue.put(part) for part in parts], queue.close) as errors:
-        found = list(queue.run())
+        results = list(queue.run())
     assert errors == []
-    whole = fc.Engine(QUERY).process(stream)
-    assert pa.concat_tables(matches.to_arrow() for matches in found).equals(whole.to_arrow())
+    expected = fc.Engine(QUERY).process(stream)
+    assert pa.concat_tables(matches.to_arrow() for matches in results).equals(expected.to_arrow())
     metrics = queue.metrics()
     assert (metrics["put"], metrics["taken"], metrics["waiting"]) == (len(stream), len(stream), 0)
     assert 0 < metrics["longest"] <= capacity
@@ -140,10 +140,10 @@ def test_an_event_is_not_taken_before_it_arrives() -> None:
     arrivals = np.arange(1, 301) * 10_000
     queue.put(STREAM.slice(0, 300), arrivals=arrivals)
     queue.close()
-    found = sum(map(len, queue.run()))
+    matches = sum(map(len, queue.run()))
     assert len(latencies) == 300 and min(latencies) >= 0
-    assert len(engine.sizes) > 10  # handed over as they come
-    assert found == len(fc.Engine(QUERY).process(STREAM.slice(0, 300)))
+    assert len(engine.sizes) > 10  # processed as they arrive
+    assert matches == len(fc.Engine(QUERY).process(STREAM.slice(0, 300)))
 
 
 def test_small_batches_are_joined_and_large_ones_cut() -> None:
@@ -153,10 +153,10 @@ def test_small_batches_are_joined_and_large_ones_cut() -> None:
         queue.put(STREAM.slice(number, 1))
     queue.put(STREAM.slice(1000, 1000))
     queue.close()
-    found = list(queue.run())
+    results = list(queue.run())
     assert engine.sizes == [400] * 5
     assert [options["first_row"] for _, options, _ in engine.__dict__["calls"]] == [0, 400, 800, 1200, 1600]
-    assert sum(map(len, found)) == len(fc.Engine(QUERY).process(STREAM.slice(0, 2000)))
+    assert sum(map(len, results)) == len(fc.Engine(QUERY).process(STREAM.slice(0, 2000)))
 
 
 def test_inputs_of_all_kinds_one_after_the_other() -> None:
@@ -179,9 +179,9 @@ def test_inputs_of_all_kinds_one_after_the_other() -> None:
     for part in inputs:
         queue.put(part)
     queue.close()
-    found = sum(map(len, queue.run()))
+    matches = sum(map(len, queue.run()))
     assert engine.ids == STREAM["ID"].to_pylist()[:700]
-    assert found == len(fc.Engine(QUERY).process(STREAM.slice(0, 700)))
+    assert matches == len(fc.Engine(QUERY).process(STREAM.slice(0, 700)))
     assert len(engine.sizes) < len(inputs)
 
 
@@ -205,7 +205,7 @@ def test_a_slow_consumer_holds_the_producer_back() -> None:
     assert metrics["waits"] >= 1 and metrics["waited_ns"] > 0
 
 
-def test_a_timeout_tells_what_was_taken() -> None:
+def test_a_timeout_reports_what_was_taken() -> None:
     engine, _ = spy(5000)
     queue = InputQueue(engine, capacity=10)
     events, arrivals = pa.table(columns(25)), np.arange(25)
@@ -255,7 +255,7 @@ def test_a_closed_queue_refuses_more() -> None:
     assert list(queue.run()) == []
 
 
-def test_a_producers_error_comes_behind_what_it_has_put() -> None:
+def test_a_producers_error_comes_after_what_it_has_put() -> None:
     engine, _ = spy()
     queue = InputQueue(engine)
     queue.put(columns(3))
@@ -299,24 +299,27 @@ def test_rows_of_other_types_are_no_events() -> None:
     queue.close()
     list(queue.run())
     assert latencies == [800, 600]
-    more = {**columns(4, 5), "type": ["X", "A", "B", "X"]}
-    engine.process(more, rows=np.array([2, 3, 5, 8]), arrivals=[600, 700, 900, 950])
+    batch = {**columns(4, 5), "type": ["X", "A", "B", "X"]}
+    engine.process(batch, rows=np.array([2, 3, 5, 8]), arrivals=[600, 700, 900, 950])
     assert latencies[2:] == [300, 100]
     engine.process(columns(2, 9), rows=np.array([2, 3]), arrivals=[950, 990])
     assert latencies[4:] == [50, 10]
 
 
 def test_several_producers() -> None:
-    """Batches stay whole, and in the order of each producer, though all come in pieces."""
+    """Batches of several producers do not mix, and keep the order of each producer, although they enter in parts."""
     engine = Spy(fc.parse("PATTERN SEQ(A a) WITHIN 1ms", SCHEMA))
     queue = InputQueue(engine, capacity=8, stretch=5)
-    batches = [[{**columns(12, 12 * (20 * who + k)), "ts": np.zeros(12, int)} for k in range(20)] for who in range(4)]
+    batches = [
+        [{**columns(12, 12 * (20 * producer + k)), "ts": np.zeros(12, int)} for k in range(20)]
+        for producer in range(4)
+    ]
 
-    def put_all(own: list[Any]) -> None:
-        for batch in own:
+    def put_all(batches: list[Any]) -> None:
+        for batch in batches:
             queue.put(batch)
 
-    workers = [Thread(target=put_all, args=(own,), daemon=True) for own in batches]
+    workers = [Thread(target=put_all, args=(of_producer,), daemon=True) for of_producer in batches]
 
     def finish() -> None:
         for worker in workers:
@@ -326,13 +329,13 @@ def test_several_producers() -> None:
     for worker in workers:
         worker.start()
     with thread(finish):
-        found = sum(map(len, queue.run()))
-    assert found == 960
+        matches = sum(map(len, queue.run()))
+    assert matches == 960
     taken = np.array(engine.ids).reshape(80, 12)
     assert (np.diff(taken, axis=1) == 1).all()
-    for who in range(4):
-        own = taken[taken[:, 0] // 240 == who, 0]
-        assert own.tolist() == sorted(own.tolist()) and len(own) == 20
+    for producer in range(4):
+        firsts = taken[taken[:, 0] // 240 == producer, 0]
+        assert firsts.tolist() == sorted(firsts.tolist()) and len(firsts) == 20
 
 
 @pytest.mark.parametrize(
@@ -352,7 +355,7 @@ def test_wrong_arrivals(arrivals: list[Any], message: str) -> None:
         queue.put(columns(3), arrivals=arrivals)
     assert queue.metrics()["put"] == 1
     clock.now = 10
-    queue.put(columns(1))  # behind the others: it cannot be before them
+    queue.put(columns(1))  # after the others, although the clock is behind them
     clock.now = 50
     queue.close()
     list(queue.run())
@@ -364,7 +367,7 @@ def test_one_consumer() -> None:
     queue.put(columns(2))
     first, second = queue.run(), queue.run()
     next(first)
-    with pytest.raises(ValidationError, match="runs already"):
+    with pytest.raises(ValidationError, match="already running"):
         next(second)
     first.close()  # type: ignore[attr-defined]
     queue.close()
@@ -378,7 +381,7 @@ def test_wrong_options(option: str) -> None:
 
 
 def test_engines_that_cannot_have_one() -> None:
-    with pytest.raises(ValidationError, match="clock='virtual': there process"):
+    with pytest.raises(ValidationError, match="clock='virtual': pass arrival times"):
         InputQueue(fc.Engine(QUERY, clock="virtual"))
     with pytest.raises(ValidationError, match="allowed_lateness"):
         InputQueue(fc.Engine(QUERY, latency_bound="1ms", allowed_lateness="1s"))
@@ -388,5 +391,5 @@ def test_engines_that_cannot_have_one() -> None:
     queue.put(STREAM.slice(0, 500))
     queue.close()
     engine = queue.engine
-    found = sum(map(len, queue.run())) + len(engine.flush())
-    assert found == len(fc.Engine(QUERY).process(STREAM.slice(0, 500)))
+    matches = sum(map(len, queue.run())) + len(engine.flush())
+    assert matches == len(fc.Engine(QUERY).process(STREAM.slice(0, 500)))

@@ -34,11 +34,11 @@ def test_a_constant_rate() -> None:
 
 
 def test_bursts_as_a_loop_has_them() -> None:
-    """Exact: 3 events a second, 30 in the last two of seven; there are no other than these."""
+    """Compare with exact arithmetic: 3 events per second, and 30 in the last two of seven seconds."""
     rate = Rate.bursts(3, 10, every="7s", length="2s")
-    time, wanted = Fraction(0), []
+    time, expected = Fraction(0), []
     for _ in range(300):
-        wanted.append(floor(time * 10**9))
+        expected.append(floor(time * 10**9))
         events = Fraction(1)
         while True:
             inside = time % 7
@@ -48,8 +48,8 @@ def test_bursts_as_a_loop_has_them() -> None:
                 break
             events -= (end - inside) * speed
             time += end - inside
-    found = rate.arrivals(0, 300)
-    assert np.abs(found - np.array(wanted)).max() <= 1
+    arrivals = rate.arrivals(0, 300)
+    assert np.abs(arrivals - np.array(expected)).max() <= 1
     assert rate.mean == pytest.approx((15 + 60) / 7)
     assert Rate.bursts(100).lengths == (18 * 10**9, 2 * 10**9)
     assert rate.arrived(7 * 10**9 - 1) == 75
@@ -57,13 +57,13 @@ def test_bursts_as_a_loop_has_them() -> None:
 
 @given(rates(), st.integers(0, 10**8), st.lists(st.integers(0, 40), max_size=6))
 def test_arrivals_ascend_and_do_not_depend_on_blocks(rate: Rate, first: int, sizes: list[int]) -> None:
-    whole = rate.arrivals(first, sum(sizes) + 1)
-    assert whole.dtype == np.int64
-    assert (np.diff(whole) >= 0).all()
-    place = first
+    expected = rate.arrivals(first, sum(sizes) + 1)
+    assert expected.dtype == np.int64
+    assert (np.diff(expected) >= 0).all()
+    position = first
     for size in sizes:
-        assert rate.arrivals(place, size).tolist() == whole[place - first : place - first + size].tolist()
-        place += size
+        assert rate.arrivals(position, size).tolist() == expected[position - first : position - first + size].tolist()
+        position += size
     assert rate.arrivals(0, 1).tolist() == [0]
 
 
@@ -89,7 +89,7 @@ def test_wrong_rates(wrong: float) -> None:
 
 
 def test_wrong_profiles() -> None:
-    with pytest.raises(ValidationError, match="length='2s' every='2s': expected a part of the period"):
+    with pytest.raises(ValidationError, match="length='2s' every='2s': expected a length below the period"):
         Rate.bursts(1, every="2s", length="2s")
     with pytest.raises(ValidationError, match="no duration"):
         Rate.bursts(1, every="often")

@@ -32,7 +32,7 @@ STREAM = ds1(EVENTS)
 
 
 class QueueLimit(Detector):
-    """A detector: no more than so many events may wait. Notes what it is asked."""
+    """Detector that limits the queue length, and records its calls."""
 
     name, statistic = "test", "mean"
 
@@ -51,7 +51,7 @@ class QueueLimit(Detector):
 
 
 class DropEvents(Shedder):
-    """A shedder: drops events of all types with the chance that is demanded."""
+    """Shedder that drops events of all types with the demanded probability."""
 
     name, seed = "test", 3
 
@@ -72,8 +72,8 @@ def control_of(engine: fc.Engine) -> Control:
 
 
 def virtual(**options: Any) -> fc.Engine:
-    given: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE}
-    return fc.Engine(QUERY, **given | options)
+    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE}
+    return fc.Engine(QUERY, **defaults | options)
 
 
 def shedding(limit: int, **options: Any) -> tuple[fc.Engine, QueueLimit]:
@@ -84,18 +84,18 @@ def shedding(limit: int, **options: Any) -> tuple[fc.Engine, QueueLimit]:
 
 
 def costs(stream: pa.Table = STREAM) -> list[int]:
-    """Picoseconds that each event takes."""
-    engine, found = virtual(), list[int]()
-    engine.listen(lambda processing, event: found.extend(np.rint(processing * 1000).astype(int).tolist()))
+    """Return the processing time of each event in picoseconds."""
+    engine, picoseconds = virtual(), list[int]()
+    engine.listen(lambda processing, event: picoseconds.extend(np.rint(processing * 1000).astype(int).tolist()))
     engine.process(stream)
-    return found
+    return picoseconds
 
 
 MAXIMUM = EVENTS / sum(costs()) * 1e12
 
 
 def simulate(arrivals: list[int], spent: list[int]) -> tuple[list[int], list[int]]:
-    """A single server: of each event the latency (ps), and how many wait when it is done."""
+    """Simulate a single server; return the latency of each event (ps), and the queue length when it is done."""
     time, latencies, queues, arrived = 0, [], [], 0
     for number, (arrival, cost) in enumerate(zip(arrivals, spent, strict=True)):
         time = max(time, arrival * 1000) + cost
@@ -125,8 +125,8 @@ def test_latencies_are_those_of_a_single_server(rate: fc.Rate, size: int) -> Non
     count, skip = len(stream), 0.1
     spent = costs(stream)
     latencies, queues = simulate(rate.arrivals(0, count).tolist(), spent)
-    found: list[fc.Matches] = []
-    result = fc.replay(virtual(), blocks(size, stream), rate, events=count, skip=skip, collect=found.append)
+    results: list[fc.Matches] = []
+    result = fc.replay(virtual(), blocks(size, stream), rate, events=count, skip=skip, collect=results.append)
     counted = latencies[int(skip * count) :]
     assert (result.clock, result.events, result.counted) == ("virtual", count, len(counted))
     assert result.over == sum(latency > 20_000_000 for latency in counted)
@@ -137,17 +137,17 @@ def test_latencies_are_those_of_a_single_server(rate: fc.Rate, size: int) -> Non
     assert result.longest_queue == max(queues)
     assert result.seconds == pytest.approx((rate.arrivals(count - 1, 1)[0] * 1000 + latencies[-1]) / 1e12, abs=2e-9)
     assert result.reached == pytest.approx(count / result.seconds)
-    whole = fc.Engine(QUERY).process(stream)
-    assert result.matches == len(whole)
-    assert pa.concat_tables(matches.to_arrow() for matches in found).equals(whole.to_arrow())
+    expected = fc.Engine(QUERY).process(stream)
+    assert result.matches == len(expected)
+    assert pa.concat_tables(matches.to_arrow() for matches in results).equals(expected.to_arrow())
     assert result.stalls.count == 0
     assert result.check() is result
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_detectors_see_how_many_wait_whatever_the_blocks(known: bool) -> None:
-    """Where it is not known how many events there are, the blocks generated ahead tell it at the end."""
-    told = []
+    """If the number of events is unknown, it is known when the prefetched blocks reach the end of the stream."""
+    readings = []
     for size in (50, 777, EVENTS):
         engine, detector = shedding(10**9)
         rate = RATES[1]
@@ -157,9 +157,9 @@ def test_detectors_see_how_many_wait_whatever_the_blocks(known: bool) -> None:
         _, queues = simulate(rate.arrivals(0, EVENTS).tolist(), costs())
         if known or size > 50:  # eight blocks of 50 are less than what waits
             assert [queue for _, queue in detector.seen] == [queues[count - 1] for count, _ in detector.seen]
-            told.append(detector.seen)
-    assert len(told[0]) > 10 and max(queue for _, queue in told[0]) > 1000
-    assert all(seen == told[0] for seen in told)
+            readings.append(detector.seen)
+    assert len(readings[0]) > 10 and max(queue for _, queue in readings[0]) > 1000
+    assert all(seen == readings[0] for seen in readings)
 
 
 def test_a_run_that_sheds_is_a_result_and_another_is_not() -> None:
@@ -175,7 +175,7 @@ def test_a_run_that_sheds_is_a_result_and_another_is_not() -> None:
     engine, _ = shedding(500)
     result = fc.replay(engine, STREAM, RATES[0], maximum=MAXIMUM, must_shed=False)
     assert not result.fired
-    message = rf"never shed.* at {RATES[0].mean:,.0f} events/s .*reached, {MAXIMUM:,.0f} at most.*give a rate above"
+    message = rf"never shed.* at {RATES[0].mean:,.0f} events/s .*reached, {MAXIMUM:,.0f} at most.*use a rate above"
     with pytest.raises(ValidationError, match=message):
         result.check()
     with pytest.raises(ValidationError, match=message):
@@ -192,21 +192,21 @@ def test_an_engine_goes_on_where_it_was() -> None:
 
 
 def test_sources() -> None:
-    wanted = fc.replay(virtual(), STREAM, RATES[1], skip=0.5)
+    expected = fc.replay(virtual(), STREAM, RATES[1], skip=0.5)
     of_list = fc.replay(virtual(), [STREAM.slice(0, 10), STREAM.slice(10, 0), STREAM.slice(10)], RATES[1], skip=0.5)
     generated = fc.replay(virtual(), ds1_blocks(EVENTS, 500), RATES[1], skip=0.5)
     cut = fc.replay(virtual(), ds1_blocks(EVENTS + 900, 500), RATES[1], events=EVENTS, skip=0.5)
     as_dict = fc.replay(virtual(), {name: STREAM[name] for name in STREAM.column_names}, RATES[1], skip=0.5)
     by_number = fc.replay(virtual(), STREAM, RATES[1].mean, skip=0.5)
-    assert wanted.counted == EVENTS // 2
+    assert expected.counted == EVENTS // 2
     for other in (of_list, generated, as_dict, by_number):
-        assert replace(other, metrics={}) == replace(wanted, metrics={})
+        assert replace(other, metrics={}) == replace(expected, metrics={})
     assert cut.events == EVENTS and cut.counted == EVENTS // 2
     assert pa.Table.from_batches(ds1_blocks(1000, 64, seed=3)).equals(ds1(1000, 3))
     assert pa.Table.from_batches(ds1_blocks(1000, 64, c_values=(2, 10))).equals(ds1(1000, c_values=(2, 10)))
     assert list(ds1_blocks(100, 64)) == list(ds1_blocks(100, 64))
-    nothing = fc.replay(virtual(), [], RATES[0])
-    assert (nothing.events, nothing.seconds, nothing.reached, nothing.share_over_bound) == (0, 0, 0, 0)
+    empty = fc.replay(virtual(), [], RATES[0])
+    assert (empty.events, empty.seconds, empty.reached, empty.share_over_bound) == (0, 0, 0, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------- wall clock
@@ -214,13 +214,13 @@ def test_sources() -> None:
 
 @pytest.mark.parametrize(("size", "capacity", "stretch"), [(64, 100, 32), (EVENTS, 65_536, 4096)])
 def test_a_wall_run_has_the_matches_of_the_stream(size: int, capacity: int, stretch: int) -> None:
-    found: list[fc.Matches] = []
+    results: list[fc.Matches] = []
     engine = fc.Engine(QUERY, latency_bound="1h")
     sizes = {"events": EVENTS, "capacity": capacity, "stretch": stretch}
-    result = fc.replay(engine, blocks(size), 200_000, skip=0.25, collect=found.append, **sizes)
-    whole = fc.Engine(QUERY).process(STREAM)
-    assert pa.concat_tables(matches.to_arrow() for matches in found).equals(whole.to_arrow())
-    assert (result.clock, result.events, result.matches) == ("wall", EVENTS, len(whole))
+    result = fc.replay(engine, blocks(size), 200_000, skip=0.25, collect=results.append, **sizes)
+    expected = fc.Engine(QUERY).process(STREAM)
+    assert pa.concat_tables(matches.to_arrow() for matches in results).equals(expected.to_arrow())
+    assert (result.clock, result.events, result.matches) == ("wall", EVENTS, len(expected))
     assert EVENTS * 3 // 4 - result.stalls.events <= result.counted <= EVENTS * 3 // 4
     assert result.over == 0 and 0 < result.longest_queue <= EVENTS
     assert result.seconds >= (EVENTS - 1) / 200_000
@@ -326,7 +326,7 @@ class Moved:
         return self.now
 
 
-def test_the_tally_leaves_out_what_is_late_however_events_come() -> None:
+def test_the_tally_excludes_late_events_in_batches_of_any_size() -> None:
     late, skip, event = [(3, 5), (7, 20), (22, 23), (40, 41)], 4, np.arange(50, dtype=np.float64)
     kept = [k for k in range(skip, 50) if not any(first <= k < last for first, last in late)]
     for size in (1, 2, 7, 11, 50):
@@ -335,7 +335,7 @@ def test_the_tally_leaves_out_what_is_late_however_events_come() -> None:
         for first in range(0, 50, size):
             part = event[first : first + size]
             tally(part * 0.5, part)
-        assert tally.told() == {
+        assert tally.results() == {
             "counted": len(kept), "over": sum(k > 30 for k in kept), "mean_processing": sum(kept) / len(kept) / 2,
             "mean_event": sum(kept) / len(kept), "longest_processing": 24.5, "longest_event": 49.0,
         }  # fmt: skip
@@ -351,7 +351,7 @@ def test_wrong_calls() -> None:
         fc.replay(virtual(allowed_lateness="1s"), STREAM, 1e6)
     with pytest.raises(ValidationError, match=r"skip=1: expected a share"):
         fc.replay(virtual(), STREAM, 1e6, skip=1)
-    with pytest.raises(ValidationError, match=r"skip=0.1 needs to know how many events there are: give events=…"):
+    with pytest.raises(ValidationError, match=r"skip=0.1 needs the number of events: pass events=…"):
         fc.replay(virtual(), blocks(100), 1e6, skip=0.1)
     with pytest.raises(ValidationError, match=r"events=0: expected at least 1"):
         fc.replay(virtual(), blocks(100), 1e6, events=0)
@@ -377,7 +377,7 @@ def test_maximum_rate() -> None:
 
 
 def test_maximum_rate_refuses() -> None:
-    with pytest.raises(ValidationError, match=r"gone through 3 times, a generator can be once"):
+    with pytest.raises(ValidationError, match=r"needs 3 runs, but a generator can be iterated only once"):
         fc.maximum_rate(lambda: fc.Engine(QUERY), blocks(100), "wall")
     for clock in ("wall", "virtual"):
         other = {"virtual": virtual, "wall": lambda: fc.Engine(QUERY)}["wall" if clock == "virtual" else "virtual"]
@@ -385,13 +385,13 @@ def test_maximum_rate_refuses() -> None:
             fc.maximum_rate(other, [STREAM], clock)
     with pytest.raises(ValidationError, match=r"clock='sun': expected 'wall' or 'virtual'"):
         fc.maximum_rate(virtual, [STREAM], "sun")
-    with pytest.raises(ValidationError, match=r"shedder='test'; the maximum is of one without"):
+    with pytest.raises(ValidationError, match=r"shedder='test', expected an engine without a shedder"):
         fc.maximum_rate(lambda: shedding(5)[0], [STREAM])
     with pytest.raises(ValidationError, match=r"0 events"):
         fc.maximum_rate(virtual, [])
 
 
-def test_a_result_tells_what_matters() -> None:
+def test_the_representation_of_a_result() -> None:
     result = fc.replay(virtual(), STREAM, RATES[0], maximum=MAXIMUM)
     assert isinstance(result, Replay)
     assert "metrics" not in repr(result) and "counted=6000" in repr(result)

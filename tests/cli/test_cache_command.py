@@ -18,12 +18,12 @@ runner = CliRunner()
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
     monkeypatch.setenv("FASTCEP_CACHE_DIR", str(tmp_path / "kernels"))
-    found = Cache(tmp_path / "kernels")
-    found.put(Entry("a" * 32, identity(), "symbol", b"x" * 100))
-    found.put(Entry("b" * 32, {**identity(), "numba": "0.1"}, "symbol", b"x" * 50))
-    found.put(Entry("c" * 32, identity(), error="RuntimeError: no"))
-    (found.folder / f"{'d' * 32}.kernel").write_bytes(b"planted")
-    return found
+    cache = Cache(tmp_path / "kernels")
+    cache.put(Entry("a" * 32, identity(), "symbol", b"x" * 100))
+    cache.put(Entry("b" * 32, {**identity(), "numba": "0.1"}, "symbol", b"x" * 50))
+    cache.put(Entry("c" * 32, identity(), error="RuntimeError: no"))
+    (cache.folder / f"{'d' * 32}.kernel").write_bytes(b"planted")
+    return cache
 
 
 def test_info_counts_current_stale_failed_and_refused(cache: Cache) -> None:
@@ -34,9 +34,9 @@ def test_info_counts_current_stale_failed_and_refused(cache: Cache) -> None:
     assert (facts["kernels"], facts["stale"], facts["failed"], facts["refused"]) == (2, 1, 1, 1)
     assert facts["bytes"] == sum(path.stat().st_size for path in cache.folder.glob("*.kernel"))
     assert sorted((version["current"], version["kernels"]) for version in facts["versions"]) == [(False, 1), (True, 1)]
-    shown = runner.invoke(app, ["cache", "info"])
-    assert "kernels  2 in" in shown.stdout
-    assert "stale    1:" in shown.stdout
+    printed = runner.invoke(app, ["cache", "info"])
+    assert "kernels  2 in" in printed.stdout
+    assert "stale    1:" in printed.stdout
 
 
 def test_clear_removes_all(cache: Cache) -> None:

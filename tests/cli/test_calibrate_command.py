@@ -1,4 +1,4 @@
-"""``fastcep calibrate``, with runs that are given."""
+"""``fastcep calibrate`` with fixed times of the runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COSTS = (1.5, 20.0, 4.0, 12.0, 7.25)
 
 @pytest.fixture(autouse=True)
 def runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five runs, each of one operation."""
-    given = [
+    """Replace the timed runs by five runs of one operation each."""
+    timed_runs = [
         TimedRun(f"only {key}", {**dict.fromkeys(COUNTERS, 0), key: 1000}, 1000 * cost)
         for key, cost in zip(COUNTERS, COSTS, strict=True)
     ]
-    monkeypatch.setattr(module, "measure", lambda *_: given)
+    monkeypatch.setattr(module, "measure", lambda *_: timed_runs)
     monkeypatch.setattr(module, "workload_stream", lambda: None)
-    monkeypatch.setattr(module, "relief", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
+    monkeypatch.setattr(module, "measure_shedding", lambda *_: {"refused": 2.0, "purged": 2.0, "decision": 20_000.0})
 
 
 def test_the_table_is_shown_and_written(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_table_is_shown_and_written(tmp_path: Path) -> None:
     for text in (
         "20,000.000",
         "fitted",
-        "measured apart",
+        "measured separately",
         "only created",
         "median relative error 0.0% over 5 runs",
         table.hash,

@@ -31,16 +31,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 
 @pytest.fixture
 def warm(server: Warm, tmp_path: Path) -> Warm:
-    """There is a run that stopped in the middle, and the output of an earlier one; the input is mended."""
+    """Prepare a run that stopped in the middle, a valid input, and the output of an earlier run."""
     server.folder = tmp_path
     (tmp_path / "q.cep").write_text(cep_text(q=Q1.replace("2ms", "8ms")))
     write_matches(datasets.ds1(3000, seed=3), tmp_path / "e.csv")
     server.run(*RUN[:-2], "--output", "plain.csv")
-    whole = (tmp_path / "e.csv").read_text()
-    lines = whole.splitlines(keepends=True)
+    events = (tmp_path / "e.csv").read_text()
+    lines = events.splitlines(keepends=True)
     (tmp_path / "e.csv").write_text("".join([*lines[:1501], "A,wrong,1,1\n", *lines[1502:]]))
     server.run(*RUN, "--checkpoint", "state", code=2)
-    (tmp_path / "e.csv").write_text(whole)
+    (tmp_path / "e.csv").write_text(events)
     (tmp_path / "m.csv").write_text("of an earlier run")
     return server
 
@@ -49,12 +49,12 @@ def files(warm: Warm) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (warm.folder / "state").iterdir()}
 
 
-def told(warm: Warm) -> str:
+def errors(warm: Warm) -> str:
     return " ".join(warm.errors().split())
 
 
 def finish(warm: Warm) -> None:
-    """The run goes on and gives what it should."""
+    """Resume the run, and compare its output with that of a run without a checkpoint."""
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv")
     assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
     assert not [path.name for path in warm.folder.iterdir() if path.name.endswith(".part")]
@@ -63,12 +63,12 @@ def finish(warm: Warm) -> None:
 
 @pytest.mark.parametrize("room", [1000, 3000, 6000, 12_000, 25_000, 50_000, 100_000])
 def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
-    """Each amount of room is used up somewhere else: in a segment, the state, the record, the output."""
+    """Each amount of disk space runs out at another place: in a segment, the state, the record, the output."""
     plain = (warm.folder / "plain.csv").stat().st_size
     assert plain > 2 * room
     rows = json.loads((warm.folder / "state" / "checkpoint.json").read_text())["rows"]
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2, file_bytes=room)
-    assert "cannot " in told(warm) and "file too large" in told(warm)
+    assert "cannot " in errors(warm) and "file too large" in errors(warm)
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     assert json.loads((warm.folder / "state" / "checkpoint.json").read_text())["rows"] >= rows
     finish(warm)
@@ -78,7 +78,7 @@ def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
 def test_a_disk_that_is_full_from_the_beginning(warm: Warm, room: int) -> None:
     shutil.rmtree(warm.folder / "state")
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2, file_bytes=room)
-    assert "file too large" in told(warm)
+    assert "file too large" in errors(warm)
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     finish(warm)
 
@@ -92,7 +92,7 @@ def test_a_disk_without_any_room(warm: Warm) -> None:
     try:
         command = [*RUN, "--checkpoint", "small/state", "--output", "m.csv"]
         warm.run(*command, code=2)
-        assert "no space left on device" in told(warm)
+        assert "no space left on device" in errors(warm)
         assert (warm.folder / "m.csv").read_text() == "of an earlier run"
         subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
         warm.run(*command)
@@ -102,84 +102,84 @@ def test_a_disk_without_any_room(warm: Warm) -> None:
 
 
 def test_outputs_that_take_nothing(warm: Warm) -> None:
-    """The run is finished then, and only its outputs are missing."""
+    """The run is finished, and only its outputs are missing."""
     with open(warm.folder / "e.csv", "a") as events:
         events.write("E,1,1,999999999\n")
     command = [*RUN, "--checkpoint", "other"]
     warm.run(*command, "--output", "/dev/full", "--output-format", "csv", "--bad-rows", "bad.jsonl", code=2)
-    assert "cannot write '/dev/full': no space left on device" in told(warm)
+    assert "cannot write '/dev/full': no space left on device" in errors(warm)
     assert not (warm.folder / "bad.jsonl").exists()
     warm.run(*command, "--output", "m.csv", "--bad-rows", "/dev/full", code=2)
-    assert "cannot write '/dev/full': no space left on device" in told(warm)
+    assert "cannot write '/dev/full': no space left on device" in errors(warm)
     warm.run(*command, "--output", "m.csv", "--bad-rows", "bad.jsonl")
-    assert "commits" not in told(warm), "the input was not read again"
+    assert "commits" not in errors(warm), "the input was not read again"
     assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
     assert len((warm.folder / "bad.jsonl").read_text().splitlines()) == 1
 
 
 def test_folders_that_cannot_be_written(warm: Warm) -> None:
     warm.run(*RUN, "--checkpoint", "/proc/none/state", code=2)
-    assert "cannot use --checkpoint '/proc/none/state': " in told(warm)
+    assert "cannot use --checkpoint '/proc/none/state': " in errors(warm)
     warm.run(*RUN, "--checkpoint", "q.cep/state", code=2)
-    assert "cannot use --checkpoint 'q.cep/state': not a directory; give another folder" in told(warm)
+    assert "cannot use --checkpoint 'q.cep/state': not a directory; give another folder" in errors(warm)
 
 
-@pytest.mark.parametrize("how", ["flipped", "cut", "empty", "gone", "longer"])
-@pytest.mark.parametrize("which", ["state", "matches"])
-def test_files_that_are_damaged(warm: Warm, which: str, how: str) -> None:
+@pytest.mark.parametrize("kind", ["flipped", "cut", "empty", "missing", "longer"])
+@pytest.mark.parametrize("prefix", ["state", "matches"])
+def test_files_that_are_damaged(warm: Warm, prefix: str, kind: str) -> None:
     before = files(warm)
-    name = next(name for name in sorted(before) if name.startswith(which))
+    name = next(name for name in sorted(before) if name.startswith(prefix))
     path = warm.folder / "state" / name
-    damage(path, how, random.Random(f"{which} {how}"))
+    damage(path, kind, random.Random(f"{prefix} {kind}"))
     damaged = files(warm)
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
-    assert f"'state/{name}' " in told(warm)
-    assert "put back a copy of the folder, or start anew with another --checkpoint folder" in told(warm)
+    assert f"'state/{name}' " in errors(warm)
+    assert "restore a copy of the folder, or start over with another --checkpoint folder" in errors(warm)
     assert files(warm) == damaged and (warm.folder / "m.csv").read_text() == "of an earlier run"
     path.write_bytes(before[name])
     finish(warm)
     path = warm.folder / "state" / "matches-1.arrow"
-    damage(path, how, random.Random(7))
+    damage(path, kind, random.Random(7))
     (warm.folder / "m.csv").unlink()
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
-    assert "'state/matches-1.arrow' " in told(warm)
+    assert "'state/matches-1.arrow' " in errors(warm)
     assert not (warm.folder / "m.csv").exists()
 
 
-def damage(path: Path, how: str, draw: random.Random) -> None:
+def damage(path: Path, kind: str, draw: random.Random) -> None:
     data = bytearray(path.read_bytes())
-    if how == "flipped":
+    if kind == "flipped":
         data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    elif how == "cut":
+    elif kind == "cut":
         del data[draw.randrange(1, len(data)) :]
-    elif how == "empty":
+    elif kind == "empty":
         data.clear()
-    elif how == "longer":
+    elif kind == "longer":
         data += b"\0"
     path.unlink()
-    if how != "gone":
+    if kind != "missing":
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", ["cut", "empty", "flipped"])
-def test_records_that_are_damaged(warm: Warm, how: str) -> None:
+@pytest.mark.parametrize("kind", ["cut", "empty", "flipped"])
+def test_records_that_are_damaged(warm: Warm, kind: str) -> None:
     from fastcep.cli.durable.record import Record
     from fastcep.errors import SnapshotError
 
     path = warm.folder / "state" / "checkpoint.json"
-    whole = path.read_bytes()
-    draw = random.Random(how)
-    for _ in range(300 if how == "flipped" else 1):
-        path.write_bytes(whole)
-        damage(path, how, draw)
-        with pytest.raises(SnapshotError, match=r"is damaged \(|a newer fastcep wrote it"):
+    original = path.read_bytes()
+    draw = random.Random(kind)
+    for _ in range(300 if kind == "flipped" else 1):
+        path.write_bytes(original)
+        damage(path, kind, draw)
+        with pytest.raises(SnapshotError, match=r"is damaged \(|use the newer fastcep that wrote it"):
             Record.from_bytes(path.read_bytes(), "checkpoint.json")
     damaged = files(warm)
     warm.run(*RUN, "--checkpoint", "state", "--output", "m.csv", code=2)
-    assert "'state/checkpoint.json' " in told(warm)
+    assert "'state/checkpoint.json' " in errors(warm)
     assert files(warm) == damaged and (warm.folder / "m.csv").read_text() == "of an earlier run"
-    path.write_bytes(whole)
-    assert Record.from_bytes(whole, "").to_bytes() == whole
+    path.write_bytes(original)
+    assert Record.from_bytes(original, "").to_bytes() == original
     finish(warm)
 
 
@@ -187,7 +187,7 @@ def test_a_record_of_a_newer_version(warm: Warm) -> None:
     path = warm.folder / "state" / "checkpoint.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
     warm.run(*RUN, "--checkpoint", "state", code=2)
-    assert "has format 2, expected at most 1; a newer fastcep wrote it, use that one" in told(warm)
+    assert "has format 2, expected at most 1; use the newer fastcep that wrote it" in errors(warm)
 
 
 def test_what_a_killed_run_left_is_removed_and_nothing_else(warm: Warm) -> None:
@@ -213,11 +213,11 @@ def test_a_folder_that_was_moved_goes_on(warm: Warm) -> None:
 
 
 def test_the_memory_limit(warm: Warm) -> None:
-    """What the engine lost cannot be committed: the commit before stays."""
+    """An engine that lost state cannot be committed; the previous commit stays valid."""
     limited = [*RUN, "--memory-limit", "100KiB", "--checkpoint", "limited", "--output", "m.csv"]
     warm.run(*limited, code=2)
-    assert "over --memory-limit 102,400 bytes: " in told(warm) and "are kept" not in told(warm)
-    assert "committed up to row 500; start the command again, with a larger --memory-limit if that" in told(warm)
+    assert "over --memory-limit 102,400 bytes: " in errors(warm) and "are kept" not in errors(warm)
+    assert "committed up to row 500; start the command again, with a larger --memory-limit if it" in errors(warm)
     record = json.loads((warm.folder / "limited" / "checkpoint.json").read_text())
     assert 0 < record["rows"] < 3000 and not record["finished"]
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
@@ -236,6 +236,6 @@ def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int
     wait_for(lambda: record.read_bytes() != before, "commit", warm.errors)
     os.kill(process, number)
     assert warm.wait(process) == code, warm.errors()
-    assert re.search(r"interrupted after [\d,]+ events; committed up to row [\d,]+: start the command", told(warm))
+    assert re.search(r"interrupted after [\d,]+ events; committed up to row [\d,]+: start the command", errors(warm))
     assert (warm.folder / "m.csv").read_text() == "of an earlier run"
     finish(warm)

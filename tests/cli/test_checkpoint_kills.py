@@ -1,6 +1,6 @@
-"""Runs with ``--checkpoint`` are killed at random moments and at every step of a commit: nothing is lost or twice.
+"""Runs with ``--checkpoint``, killed at random moments and at every step of a commit: nothing is lost or duplicated.
 
-Ten kills, or as many as ``FASTCEP_KILLS`` says.
+``FASTCEP_KILLS`` sets the number of kills; the default is ten.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AT_ONCE = ["--checkpoint-every", "0s"]
 
 @dataclass(frozen=True)
 class Case:
-    """A query over an input; ``files`` are the outputs."""
+    """Query and input of a run; ``files`` maps output options to file names."""
 
     query: str
     source: str
@@ -39,7 +39,7 @@ class Case:
     files: dict[str, str] = field(default_factory=dict)
 
     def arguments(self, folder: str) -> list[str]:
-        """Of a run whose outputs go to a folder."""
+        """Return the arguments of a run that writes its outputs to a folder."""
         outputs = [text for option, name in self.files.items() for text in (option, f"{folder}/{name}")]
         return ["run", self.query, "--input", self.source, *self.options, *outputs, "--json"]
 
@@ -108,13 +108,13 @@ def make_inputs(folder: Path) -> None:
     (folder / "trips").mkdir()
     for number in range(3):
         parquet.write_table(trips.slice(6000 * number, 6000), folder / "trips" / f"part-{number}.parquet")
-    places = np.arange(len(table)) + np.random.default_rng(5).integers(0, 300, len(table))
-    shuffled = table.take(pa.array(np.argsort(places, kind="stable")))
+    positions = np.arange(len(table)) + np.random.default_rng(5).integers(0, 300, len(table))
+    shuffled = table.take(pa.array(np.argsort(positions, kind="stable")))
     write_matches(shuffled, folder / "shuffled.csv")
     write_matches(shuffled, folder / "shuffled.jsonl")
     lines = (folder / "shuffled.jsonl").read_text().splitlines(keepends=True)
-    for at in range(400, len(lines), 1300):
-        lines[at] = '{"type": "E", "ts": 3}\n' if at % 3 else "{broken\n"
+    for row in range(400, len(lines), 1300):
+        lines[row] = '{"type": "E", "ts": 3}\n' if row % 3 else "{broken\n"
     (folder / "shuffled.jsonl").write_text("".join(lines))
 
 
@@ -127,22 +127,22 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 
 
 def results(folder: Path, case: Case) -> dict[str, Any]:
-    """What the outputs hold: bytes of texts, else the table."""
-    found: dict[str, Any] = {}
+    """Return the contents of the outputs: the bytes of text files, the rows of Parquet and Arrow files."""
+    contents: dict[str, Any] = {}
     for option, name in case.files.items():
         path = folder / name
         if path.suffix == ".parquet":
-            found[option] = parquet.read_table(path).to_pylist()
+            contents[option] = parquet.read_table(path).to_pylist()
         elif path.suffix == ".arrow":
             with pa.ipc.open_file(str(path)) as reader:
-                found[option] = reader.read_all().to_pylist()
+                contents[option] = reader.read_all().to_pylist()
         else:
-            found[option] = path.read_bytes()
-    return found
+            contents[option] = path.read_bytes()
+    return contents
 
 
 def counts(summary: str) -> dict[str, Any]:
-    """The part of a summary that does not depend on the machine or on where the stream is cut."""
+    """Return the counts of a summary that do not depend on the machine or on batch boundaries."""
     import json
 
     parts = json.loads(summary)
@@ -151,7 +151,7 @@ def counts(summary: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a case gives without a checkpoint, and how long it takes with one."""
+    """Results of a case without a checkpoint, and its time in seconds with one."""
 
     results: dict[str, Any]
     counts: dict[str, Any]
@@ -160,7 +160,7 @@ class Expected:
 
 @pytest.fixture(scope="module")
 def expected(warm: Warm) -> dict[str, Expected]:
-    out = {}
+    runs = {}
     for number, (name, case) in enumerate(CASES.items()):
         (warm.folder / f"whole-{number}").mkdir()
         summary = counts(warm.run(*case.arguments(f"whole-{number}")))
@@ -171,42 +171,42 @@ def expected(warm: Warm) -> dict[str, Expected]:
         start = time.perf_counter()
         warm.run(*case.arguments(f"time-{number}"), "--checkpoint", f"time-{number}/state", *AT_ONCE)
         seconds = time.perf_counter() - start
-        out[name] = Expected(results(warm.folder / f"whole-{number}", case), summary, seconds)
-        assert results(warm.folder / f"time-{number}", case) == out[name].results
-    return out
+        runs[name] = Expected(results(warm.folder / f"whole-{number}", case), summary, seconds)
+        assert results(warm.folder / f"time-{number}", case) == runs[name].results
+    return runs
 
 
 def test_runs_killed_at_random_moments_end_as_if_they_had_not_been(
     warm: Warm, expected: dict[str, Expected], kills: int
 ) -> None:
     draw = random.Random(f"kills {kills}")
-    done, life = 0, 0
-    while done < kills:
-        name = list(CASES)[life % len(CASES)]
-        case, whole = CASES[name], expected[name]
-        folder = f"life-{life}"
+    killed, case_number = 0, 0
+    while killed < kills:
+        name = list(CASES)[case_number % len(CASES)]
+        case, reference = CASES[name], expected[name]
+        folder = f"case_number-{case_number}"
         (warm.folder / folder).mkdir()
         command = [*case.arguments(folder), "--checkpoint", f"{folder}/state", *AT_ONCE]
         for _ in range(draw.randint(1, 4)):
-            number = warm.start(*command)
-            time.sleep(draw.uniform(0, whole.seconds * 0.9))
-            os.kill(number, signal.SIGKILL)  # it is there until it is waited for, even if it has ended
-            code = warm.wait(number)
+            process = warm.start(*command)
+            time.sleep(draw.uniform(0, reference.seconds * 0.9))
+            os.kill(process, signal.SIGKILL)  # valid even if the process has ended: it has not been waited for
+            code = warm.wait(process)
             assert code in (0, -signal.SIGKILL), warm.errors()
-            done += code != 0
-        assert counts(warm.run(*command)) == whole.counts, (name, life)
-        assert results(warm.folder / folder, case) == whole.results, (name, life)
+            killed += code != 0
+        assert counts(warm.run(*command)) == reference.counts, (name, case_number)
+        assert results(warm.folder / folder, case) == reference.results, (name, case_number)
         left = {path.name for path in (warm.folder / folder).iterdir()}
         assert left == {"state", *case.files.values()}, "a temporary file is left"
-        life += 1
+        case_number += 1
 
 
 @pytest.mark.parametrize("name", ["disorder, late events, bad rows"])
 def test_runs_killed_at_every_step_of_a_commit(
     warm: Warm, expected: dict[str, Expected], name: str, kills: int
 ) -> None:
-    """Each opening, renaming, removing and syncing of a file is a moment to die; few kills try some of them."""
-    case, whole = CASES[name], expected[name]
+    """Kill at each opening, renaming, removal and sync of a file; with few kills, at some of them."""
+    case, reference = CASES[name], expected[name]
     options = ["--batch-rows", "9000", *AT_ONCE]
     step, at = max(1, 110 // kills), 1
     while True:
@@ -217,8 +217,8 @@ def test_runs_killed_at_every_step_of_a_commit(
         if code == 0:
             break
         assert code == -signal.SIGKILL, warm.errors()
-        assert counts(warm.run(*command)) == whole.counts, at
-        assert results(warm.folder / folder, case) == whole.results, at
+        assert counts(warm.run(*command)) == reference.counts, at
+        assert results(warm.folder / folder, case) == reference.results, at
         assert {path.name for path in (warm.folder / folder).iterdir()} == {"state", *case.files.values()}, at
         at += step
-    assert at > 60, "there are more steps than that"
+    assert at > 60, "a commit has more steps"

@@ -64,4 +64,4 @@ def test_make_parquet(tmp_path: Path) -> None:
 def test_make_into_no_folder(tmp_path: Path) -> None:
     result = runner.invoke(app, ["datasets", "make", "ds1", "--output", str(tmp_path / "no" / "x.csv")])
     assert result.exit_code == 2
-    assert "no folder" in result.stderr
+    assert "does not exist; create it first" in result.stderr

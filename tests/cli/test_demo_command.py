@@ -1,4 +1,4 @@
-"""``fastcep demo`` on the whole shipped year."""
+"""``fastcep demo`` on the complete shipped data set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_demo_as_json(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_demo_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = runner.invoke(app, ["demo"])
     assert result.exit_code == 0, result.stderr
@@ -44,7 +44,7 @@ def test_demo_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_picture_into_no_folder(tmp_path: Path) -> None:
     result = runner.invoke(app, ["demo", "--picture", str(tmp_path / "no" / "p.png")])
     assert result.exit_code == 2
-    assert "no folder" in result.stderr
+    assert "does not exist; create it first" in result.stderr
 
 
 def test_paths_are_counted_and_named() -> None:

@@ -1,4 +1,4 @@
-"""The digest of what was read: the same however it is cut and typed, another for other rows."""
+"""Digest of the rows read: independent of batch boundaries and column types, different for different rows."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ ROWS = st.lists(
 )
 
 
-def digest_of(pieces: list[pa.RecordBatch]) -> str:
+def digest_of(batches: list[pa.RecordBatch]) -> str:
     digest = Digest(SCHEMA)
-    for piece in pieces:
-        digest.add(piece)
+    for rows in batches:
+        digest.add(rows)
     return digest.hexdigest()
 
 
@@ -66,33 +66,33 @@ def batch(rows: list[dict[str, Any]], pick: Any = lambda kinds: kinds[0]) -> pa.
 
 @given(ROWS, st.randoms(use_true_random=False))
 def test_cuts_and_types_do_not_matter(rows: list[dict[str, Any]], draw: Random) -> None:
-    pieces, start = [], 0
+    batches, start = [], 0
     while start < len(rows):
         size = draw.randint(1, len(rows) - start)
         part = batch(rows[max(0, start - 1) : start + size], draw.choice)
-        pieces.append(part.slice(min(1, start)))  # of arrays that do not begin at their first value
+        batches.append(part.slice(min(1, start)))  # arrays with an offset
         start += size
-    pieces.insert(draw.randint(0, len(pieces)), batch([]))
-    assert digest_of(pieces) == digest_of([batch(rows)])
+    batches.insert(draw.randint(0, len(batches)), batch([]))
+    assert digest_of(batches) == digest_of([batch(rows)])
 
 
 @given(ROWS, st.randoms(use_true_random=False))
 def test_other_rows_have_another_digest(rows: list[dict[str, Any]], draw: Random) -> None:
-    whole = digest_of([batch(rows)])
-    assert digest_of([batch([*rows, {**dict.fromkeys(TYPES), "ts": 0, "kind": "C", "seq": 0}])]) != whole
+    expected = digest_of([batch(rows)])
+    assert digest_of([batch([*rows, {**dict.fromkeys(TYPES), "ts": 0, "kind": "C", "seq": 0}])]) != expected
     if not rows:
         return
-    assert digest_of([batch(rows[:-1])]) != whole
-    at, name = draw.randrange(len(rows)), draw.choice(["ts", "kind", "seq", "n", "text"])
-    row = rows[at]
+    assert digest_of([batch(rows[:-1])]) != expected
+    position, name = draw.randrange(len(rows)), draw.choice(["ts", "kind", "seq", "n", "text"])
+    row = rows[position]
     new = {"ts": (row["ts"] + 1), "kind": "CAB"["ABC".index(row["kind"])], "seq": row["seq"] + 1, "n": 7, "text": "new"}
-    changed = [*rows[:at], {**row, name: new[name]}, *rows[at + 1 :]]
-    same = row["kind"] == "C" and name != "kind"  # of types to ignore only the number counts
-    assert (digest_of([batch(changed)]) == whole) == same
+    changed = [*rows[:position], {**row, name: new[name]}, *rows[position + 1 :]]
+    same = row["kind"] == "C" and name != "kind"  # rows of ignored types are only counted
+    assert (digest_of([batch(changed)]) == expected) == same
 
 
 @pytest.mark.parametrize("pair", [(["a", "bc"], ["ab", "c"]), (["", None], [None, ""]), (["a", None], [None, "a"])])
-def test_texts_are_told_apart_by_their_ends_and_nulls(pair: tuple[list[str | None], list[str | None]]) -> None:
+def test_texts_differ_by_their_boundaries_and_nulls(pair: tuple[list[str | None], list[str | None]]) -> None:
     first, second = (
         [{**dict.fromkeys(TYPES), "ts": 0, "seq": at, "kind": "A", "text": text} for at, text in enumerate(texts)]
         for texts in pair

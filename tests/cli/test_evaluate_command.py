@@ -1,4 +1,4 @@
-"""``fastcep evaluate``: what it prints and writes, its exit codes, its errors."""
+"""``fastcep evaluate``: its output, exit codes and errors."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start(*more: str, source: str = "e.csv", **options: Any) -> Any:
-    return runner.invoke(app, ["evaluate", "q.cep", "--input", source, *more], catch_exceptions=False, **options)
+def start(*options: str, source: str = "e.csv", **invoke: Any) -> Any:
+    return runner.invoke(app, ["evaluate", "q.cep", "--input", source, *options], catch_exceptions=False, **invoke)
 
 
 def test_json_is_the_document_and_nothing_else() -> None:
@@ -45,40 +45,40 @@ def test_json_is_the_document_and_nothing_else() -> None:
 
 
 def test_files_need_not_have_the_same_columns(folder: Path) -> None:
-    whole = stream()
-    csv.write_csv(whole.slice(0, 9_000), folder / "1.csv")
-    other = whole.slice(9_000).select(whole.column_names[::-1])
+    events = stream()
+    csv.write_csv(events.slice(0, 9_000), folder / "1.csv")
+    other = events.slice(9_000).select(events.column_names[::-1])
     csv.write_csv(other.append_column("note", pa.array(["x"] * len(other))), folder / "2.csv")
-    more = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
-    found = json.loads(start(*more, "--input", "2.csv", source="1.csv").stdout)
-    assert found["rows"] == json.loads(start(*more).stdout)["rows"]
+    options = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
+    report = json.loads(start(*options, "--input", "2.csv", source="1.csv").stdout)
+    assert report["rows"] == json.loads(start(*options).stdout)["rows"]
 
 
 def test_what_is_read_is_not_written_over(folder: Path) -> None:
     for option in ("--output", "--html"):
         result = start("--shedders", "ri", "--bounds", "60%", option, "./q.cep")
-        assert result.exit_code == 2 and f"{option} cannot go to 'q.cep', which is the query file" in result.stderr
+        assert result.exit_code == 2 and f"{option} cannot write to 'q.cep', which is the query file" in result.stderr
     assert (folder / "q.cep").read_text() == QUERIES
 
 
 def test_a_report_may_have_the_name_of_a_cost_table_of_the_package(folder: Path) -> None:
-    more = ["--shedders", "ri", "--bounds", "60%", "--json"]
-    assert start(*PAPER, *more, "--output", "paper").exit_code == 0
-    result = start(*PAPER, *more, "--cost-table", "./paper", "--output", "paper")
-    assert result.exit_code == 2 and "--output cannot go to 'paper', which is --cost-table" in result.stderr
+    options = ["--shedders", "ri", "--bounds", "60%", "--json"]
+    assert start(*PAPER, *options, "--output", "paper").exit_code == 0
+    result = start(*PAPER, *options, "--cost-table", "./paper", "--output", "paper")
+    assert result.exit_code == 2 and "--output cannot write to 'paper', which is --cost-table" in result.stderr
 
 
 def test_the_report_as_a_file_and_from_standard_input(folder: Path) -> None:
-    more = [*PAPER, "--shedders", "ri", "--rates", "150%,100000000", "--latency-bound", "10us", "--json"]
-    result = start(*more, "--output", "r.json")
+    options = [*PAPER, "--shedders", "ri", "--rates", "150%,100000000", "--latency-bound", "10us", "--json"]
+    result = start(*options, "--output", "r.json")
     document = json.loads(result.stdout)
     assert (folder / "r.json").read_text() == result.stdout
     assert [row["target"] for row in document["rows"]] == ["150%", "100,000,000 events/s"]
-    piped = start(*more, "--format", "csv", source="-", input=(folder / "e.csv").read_bytes())
+    piped = start(*options, "--format", "csv", source="-", input=(folder / "e.csv").read_bytes())
     assert json.loads(piped.stdout) == document | {"stream": document["stream"] | {"source": "standard input"}}
 
 
-def test_rows_that_do_not_count_are_told_and_give_code_1(folder: Path) -> None:
+def test_rows_that_do_not_count_are_listed_and_give_code_1(folder: Path) -> None:
     result = start(*PAPER, "--shedders", "ri,rs", "--bounds", "60%,1000%", "--json", "--output", "r.json")
     assert result.exit_code == 1 and (folder / "r.json").read_text() == result.stdout
     assert result.stderr.splitlines() == [
@@ -95,8 +95,8 @@ def test_all_queries_and_fixed_demands() -> None:
 
 
 def test_several_jobs_give_the_same() -> None:
-    more = [*PAPER, "--shedders", "ri,rs", "--bounds", "60%", "--json"]
-    assert start(*more, "--jobs", "2").stdout == start(*more).stdout
+    options = [*PAPER, "--shedders", "ri,rs", "--bounds", "60%", "--json"]
+    assert start(*options, "--jobs", "2").stdout == start(*options).stdout
 
 
 def test_functions_are_known_in_all_processes(folder: Path) -> None:
@@ -105,13 +105,13 @@ def test_functions_are_known_in_all_processes(folder: Path) -> None:
     )
     text = (folder / "q.cep").read_text()
     (folder / "q.cep").write_text(text.replace("c.ID = d.ID", "double(c.ID) = d.ID"))
-    more = ["--query", "q2", "--cost-table", "paper", "--shedders", "ri", "--bounds", "60%", "--json"]
+    options = ["--query", "q2", "--cost-table", "paper", "--shedders", "ri", "--bounds", "60%", "--json"]
     with own_registry():
-        result = start(*more, "--functions", "f.py", "--jobs", "2")
+        result = start(*options, "--functions", "f.py", "--jobs", "2")
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_people_get_a_table(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_a_table_without_json(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     from rich.table import Table
 
     pages: list[Path] = []
@@ -134,17 +134,17 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         def isatty(self) -> bool:
             return True
 
-    shown = Terminal()
-    monkeypatch.setattr("sys.stderr", shown)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     with command._progress() as progress:
         assert progress is not None
         progress(0, 4)
         progress(4, 4)
-    assert "4/4" in shown.getvalue()
+    assert "4/4" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
         (["--shedders", "ri"], "found none of --bounds, --rates, --demands: give exactly one of them"),
         (["--shedders", "ri", "--bounds", "50"], "--bounds='50': expected a share of the latency without shedding"),
@@ -157,13 +157,13 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--shedders", "ri", "--bounds", "50%", "--history", "e.csv"], "--history=…: none of the shedders is fitted"),
         (["--shedders", "ri", "--bounds", "50%", "--model", "m"], "--model='m': none of the shedders takes a model"),
         (["--shedders", "ri", "--bounds", "50%", "--cost-table", "x"], "--cost-table 'x': there is no such file"),
-        (["--shedders", "ri", "--bounds", "50%", "--output", "e.csv"], "--output cannot go to 'e.csv', which is the"),
+        (["--shedders", "ri", "--bounds", "50%", "--output", "e.csv"], "--output cannot write to 'e.csv', which is"),
         (["--shedders", "ri", "--bounds", "50%", "--html", "no/p.html"], "cannot write 'no/p.html': there is no"),
         (["--shedders", "ri", "--bounds", "50%", "--query", "q3"], "has no query 'q3'; it has q1, q2"),
     ],
 )
-def test_errors_of_the_user(more: list[str], message: str) -> None:
-    result = start(*more)
+def test_errors_of_the_user(options: list[str], message: str) -> None:
+    result = start(*options)
     assert result.exit_code == 2 and result.stdout == ""
     assert message in " ".join(result.stderr.split())
 
@@ -176,10 +176,10 @@ def backwards(folder: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("backwards")
 def test_events_out_of_order_are_sorted_if_asked_for() -> None:
-    more = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
-    refused = start(*more)
+    options = [*PAPER, "--shedders", "ri", "--bounds", "60%", "--json"]
+    refused = start(*options)
     assert refused.exit_code == 2 and refused.stderr.strip().endswith("; sort the input with --sort")
-    assert start(*more, "--sort").exit_code == 0
+    assert start(*options, "--sort").exit_code == 0
 
 
 def test_a_row_that_cannot_be_taken_is_an_error(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``fastcep fit``, and models of it for ``fastcep run`` and ``fastcep evaluate``."""
+"""``fastcep fit``, and its models in ``fastcep run`` and ``fastcep evaluate``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE = ["--query", "q1"]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Queries, events and history; a model of q1 in m."""
+    """Write queries, events and history, and fit a model of q1 in m."""
     folder = tmp_path_factory.mktemp("fit")
     (folder / "q.cep").write_text(QUERIES)
     csv.write_csv(ds1(10_000, seed=1), folder / "h.csv")
@@ -43,26 +43,26 @@ def folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def start(command: str, *more: str) -> Any:
-    return runner.invoke(app, [command, "q.cep", *more], catch_exceptions=False)
+def start(command: str, *options: str) -> Any:
+    return runner.invoke(app, [command, "q.cep", *options], catch_exceptions=False)
 
 
-def fitted(*more: str) -> Any:
-    return start("fit", "--input", "h.csv", *PAPER, *more)
+def fitted(*options: str) -> Any:
+    return start("fit", "--input", "h.csv", *PAPER, *options)
 
 
-def run(*more: str) -> dict[str, Any]:
-    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *ONE, *more)
+def run(*options: str) -> dict[str, Any]:
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *ONE, *options)
     assert result.exit_code == 0, result.stderr
     return dict(json.loads(result.stdout))
 
 
 def test_the_model_is_that_of_python() -> None:
     model = fc.load_model("m")
-    own = fc.fit(model.query, ds1(10_000, seed=1), cost_table="paper", index="key")
-    assert own.numbers == model.numbers and own.parameters == model.parameters
-    assert own.parts.keys() == model.parts.keys()
-    assert all(own.parts[name].equals(model.parts[name]) for name in own.parts)
+    python_model = fc.fit(model.query, ds1(10_000, seed=1), cost_table="paper", index="key")
+    assert python_model.numbers == model.numbers and python_model.parameters == model.parameters
+    assert python_model.parts.keys() == model.parts.keys()
+    assert all(python_model.parts[name].equals(model.parts[name]) for name in python_model.parts)
 
 
 def test_a_table_of_classes() -> None:
@@ -73,70 +73,73 @@ def test_a_table_of_classes() -> None:
 
 def test_several_queries_and_options() -> None:
     result = fitted("--output", "all", "--slices", "2", "--clusters", "gap", "--seed", "3", "--json")
-    told = json.loads(result.stdout)
-    assert told["models"] == {"q1": str(Path("all/q1")), "q2": str(Path("all/q2"))} and told["events"] == 10_000
+    report = json.loads(result.stdout)
+    assert report["models"] == {"q1": str(Path("all/q1")), "q2": str(Path("all/q2"))} and report["events"] == 10_000
     for name in ("q1", "q2"):
         model = fc.load_model(Path("all") / name)
         assert model.query.name == name
         assert {key: model.parameters[key] for key in ("slices", "clusters", "seed", "index")} == {
             "slices": 2, "clusters": "gap", "seed": 3, "index": "key",
         }  # fmt: skip
-    more = ["--shedder", "hybrid", "--latency-bound", "2ns", "--model", "all/q1", "--model", "all/q2"]
-    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *more)
-    both = json.loads(result.stdout)
-    assert set(both["matches_by_query"]) == {"q1", "q2"}
-    assert both["shed_matches"] > 0
+    options = ["--shedder", "hybrid", "--latency-bound", "2ns", "--model", "all/q1", "--model", "all/q2"]
+    result = start("run", "--input", "e.csv", "--json", "--clock", "virtual", *PAPER, *options)
+    summary = json.loads(result.stdout)
+    assert set(summary["matches_by_query"]) == {"q1", "q2"}
+    assert summary["shed_matches"] > 0
 
 
 @pytest.mark.parametrize("shedder", ["hybrid", "hyi", "hys"])
 def test_run_with_a_model(shedder: str) -> None:
     plain = run()
-    told = run("--shedder", shedder, "--latency-bound", "2ns", "--model", "m")
-    assert 0 < told["matches"] <= plain["matches"]
-    assert (told["shed_events"] > 0, told["shed_matches"] > 0) == (shedder != "hys", shedder != "hyi")
-    assert told["estimated_recall"] < 1
+    shed = run("--shedder", shedder, "--latency-bound", "2ns", "--model", "m")
+    assert 0 < shed["matches"] <= plain["matches"]
+    assert (shed["shed_events"] > 0, shed["shed_matches"] > 0) == (shedder != "hys", shedder != "hyi")
+    assert shed["estimated_recall"] < 1
 
 
-@pytest.mark.parametrize("more", [["--model", "m"], ["--history", "h.csv"], []])
-def test_evaluate(more: list[str]) -> None:
-    own = [*PAPER, *ONE, "--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1", "--json", *more]
-    document = json.loads(start("evaluate", "--input", "e.csv", *own).stdout)
+@pytest.mark.parametrize("options", [["--model", "m"], ["--history", "h.csv"], []])
+def test_evaluate(options: list[str]) -> None:
+    shedders = ["--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1"]
+    document = json.loads(
+        start("evaluate", "--input", "e.csv", *PAPER, *ONE, *shedders, "--json", *options).stdout
+    )
     assert [row["shedder"] for row in document["rows"]] == ["rs", "hybrid", "hyi", "hys"]
-    if more:  # else few matches are left to be judged by
-        found = {row["shedder"]: row["recall"] for row in document["rows"]}
-        assert found["hybrid"] > found["rs"]
-    expected = {"--model": (10_000, 0), "--history": (10_000, 10_000)}.get(more[0] if more else "", (5_000, 5_000))
+    if options:  # without a model or history, half of the input has too few matches
+        recall = {row["shedder"]: row["recall"] for row in document["rows"]}
+        assert recall["hybrid"] > recall["rs"]
+    option = options[0] if options else ""
+    expected = {"--model": (10_000, 0), "--history": (10_000, 10_000)}.get(option, (5_000, 5_000))
     assert (document["stream"]["events"], document["stream"]["fitted_on"]) == expected
 
 
-def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
+def test_evaluate_gives_the_same_with_history_as_with_its_model() -> None:
     documents = []
-    for more in (["--model", "m"], ["--history", "h.csv"]):
-        own = [*PAPER, *ONE, "--shedders", "hybrid", "--bounds", "40%", "--json", *more]
-        documents.append(json.loads(start("evaluate", "--input", "e.csv", *own).stdout))
+    for options in (["--model", "m"], ["--history", "h.csv"]):
+        arguments = [*PAPER, *ONE, "--shedders", "hybrid", "--bounds", "40%", "--json", *options]
+        documents.append(json.loads(start("evaluate", "--input", "e.csv", *arguments).stdout))
     assert documents[0]["rows"] == documents[1]["rows"]
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
-        (["--shedder", "hybrid"], "--shedder hybrid needs a model; make one with fastcep fit, and give --model FOLDER"),
-        (["--shedder", "ri", "--model", "m"], "--model is for a shedder that learns; give --shedder hybrid, "),
-        (["--model", "m"], "--model is for a shedder that learns"),
+        (["--shedder", "hybrid"], "--shedder hybrid needs a model; create one with fastcep fit, and give --model"),
+        (["--shedder", "ri", "--model", "m"], "--model needs a shedder that uses one; give --shedder hybrid, "),
+        (["--model", "m"], "--model needs a shedder that uses one"),
         (["--shedder", "hybrid", "--model", "none"], "'none' does not exist"),
         (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit one for it"),
     ],
 )
-def test_what_cannot_be_run(more: list[str], message: str) -> None:
-    query = [] if "--query" in more else ONE
-    result = start("run", "--input", "e.csv", "--latency-bound", "2ns", *query, *more)
+def test_what_cannot_be_run(options: list[str], message: str) -> None:
+    query = [] if "--query" in options else ONE
+    result = start("run", "--input", "e.csv", "--latency-bound", "2ns", *query, *options)
     assert result.exit_code == 2 and message in result.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
-        (["--clusters", "0"], "--clusters 0: expected a whole number from 1 on, or gap"),
+        (["--clusters", "0"], "--clusters 0: expected a positive integer, or gap"),
         (["--clusters", "many"], "--clusters many: expected"),
         (["--slices", "65"], "slices=65; expected at most 64"),
         (["--kind", "hybird"], "hybird"),
@@ -144,16 +147,16 @@ def test_what_cannot_be_run(more: list[str], message: str) -> None:
         (["--cost-table", "x"], "there is no such file"),
     ],
 )
-def test_what_cannot_be_fitted(more: list[str], message: str) -> None:
-    output = [] if "--output" in more else ["--output", "n"]
-    query = [] if "--query" in more else ONE
-    result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *more)
+def test_what_cannot_be_fitted(options: list[str], message: str) -> None:
+    output = [] if "--output" in options else ["--output", "n"]
+    query = [] if "--query" in options else ONE
+    result = start("fit", "--input", "h.csv", *PAPER, *output, *query, *options)
     assert result.exit_code == 2 and re.search(message, result.stderr.replace("\n", " ")), result.stderr
     assert not Path("n").exists()
 
 
-def fill() -> None:
-    """What cannot be written over: a file, a folder with something else, one with it in the place of a query."""
+def block_outputs() -> None:
+    """Create paths that cannot be replaced: a file, a folder with other files, and one with the name of a query."""
     Path("file").write_text("")
     for name in ("strange", "all/q2"):
         Path(name).mkdir(parents=True)
@@ -162,7 +165,7 @@ def fill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
         ([*ONE, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
         ([*ONE, "--output", "strange"], "--output: 'strange' exists and is not a model; give"),
@@ -174,18 +177,18 @@ def fill() -> None:
         (["--output", "x" * 300], "--output: cannot write 'x*/q1': File name too long; "),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_before_the_events_are_read(more: list[str], message: str) -> None:
-    fill()
+def test_an_output_that_cannot_be_written_is_rejected_before_reading(options: list[str], message: str) -> None:
+    block_outputs()
     before = sorted(Path().rglob("*"))
-    result = start("fit", "--input", "none.csv", *PAPER, *more)
+    result = start("fit", "--input", "none.csv", *PAPER, *options)
     assert result.exit_code == 2 and re.search(message, result.stderr), result.stderr
     assert sorted(Path().rglob("*")) == before
 
 
 def test_models_stay_in_their_folder() -> None:
-    fill()
+    block_outputs()
     result = runner.invoke(app, ["fit", "other.cep", "--input", "h.csv", "--output", "n"], catch_exceptions=False)
-    assert result.exit_code == 2 and "--output: no folder in 'n' can have the name of query '../q3'" in result.stderr
+    assert result.exit_code == 2 and "--output: query name '../q3' cannot be the name of a folder" in result.stderr
     assert not Path("q3").exists() and not Path("n").exists()
 
 
@@ -195,7 +198,7 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Path, "mkdir", full)
     result = fitted("--output", "n")
-    assert result.exit_code == 2 and "--output: cannot make the folder 'n': No space left on device" in result.stderr
+    assert result.exit_code == 2 and "--output: cannot create the folder 'n': No space left on device" in result.stderr
 
 
 def test_folders_around_several_models_are_made_and_links_followed() -> None:
@@ -206,9 +209,9 @@ def test_folders_around_several_models_are_made_and_links_followed() -> None:
 
 
 def test_history_in_disorder() -> None:
-    whole = ds1(2_000, seed=1)
-    csv.write_csv(whole.take([*range(1_000, 2_000), *range(1_000)]), "w.csv")
-    more = [*PAPER, *ONE, "--output", "n"]
-    result = start("fit", "--input", "w.csv", *more)
+    events = ds1(2_000, seed=1)
+    csv.write_csv(events.take([*range(1_000, 2_000), *range(1_000)]), "w.csv")
+    options = [*PAPER, *ONE, "--output", "n"]
+    result = start("fit", "--input", "w.csv", *options)
     assert result.exit_code == 2 and "sort the input with --sort" in result.stderr and not Path("n").exists()
-    assert start("fit", "--input", "w.csv", *more, "--sort").exit_code == 0
+    assert start("fit", "--input", "w.csv", *options, "--sort").exit_code == 0

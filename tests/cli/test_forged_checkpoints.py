@@ -1,4 +1,4 @@
-"""Checkpoints that are forged, with right checksums: no traceback, and nothing changes outside of their folder."""
+"""Forged checkpoints with valid checksums: no traceback, and no change outside their folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run() -> Any:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that stopped at a bad row, which is mended by now; beside its folder a file that is nobody's."""
+    """Prepare a run that stopped at a bad row, a valid input, and an unrelated file beside the folder of the run."""
     home = tmp_path_factory.mktemp("forged")
     rows = [f"{'AB'[k % 3 == 0]},{k % 5},n{k % 7},{k - (5 if k % 8 == 0 else 0)}\n" for k in range(60)]
     (home / "q.cep").write_text(NAMED_PAIRS)
@@ -59,7 +59,7 @@ def folder(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the record, and make its checksum right."""
+    """Change the record, and update its checksum."""
     path = folder / "checkpoint.json"
     record = json.loads(path.read_text())
     record.pop("checksum")
@@ -68,12 +68,12 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_text(json.dumps(record))
 
 
-def told(result: Any) -> str:
+def error(result: Any) -> str:
     assert result.exit_code == 2, result.output
     return " ".join(result.stderr.split())
 
 
-def test_what_is_not_forged_goes_on(folder: Path) -> None:
+def test_a_run_that_is_not_forged_resumes(folder: Path) -> None:
     assert run().exit_code == 0
 
 
@@ -84,7 +84,7 @@ def test_a_part_is_a_file_of_the_folder(folder: Path, part: str, name: str) -> N
     text = (folder.parent / "x").read_bytes()
     forged = {"name": name, "bytes": len(text), "checksum": xxh64_hexdigest(text)}
     edit(folder, lambda record: record.update({part: [forged] if part in ("matches", "late") else forged}))
-    assert "the name of a file of the folder" in told(run())
+    assert "the name of a file of the folder" in error(run())
     assert (folder.parent / "x").read_bytes() == text
 
 
@@ -97,73 +97,73 @@ def test_links_that_lead_out_are_refused(folder: Path, name: str) -> None:
         outside.write_text("not to be touched")
     text = outside.read_bytes()
     (folder / name).symlink_to(outside)
-    assert f"has a symbolic link '{name}'" in told(run())
+    assert f"'{name}' is a symbolic link, expected a regular file" in error(run())
     assert outside.read_bytes() == text
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "message"),
     [
-        (lambda record: record.update(number=1), "number: found 1 beside the file"),
+        (lambda record: record.update(number=1), "number: found 1 with the file"),
         (lambda record: record.update(number="7"), "number: found '7' (str), expected an int from 1"),
         (lambda record: record.update(rows=True), "rows: found True (bool), expected an int from 0"),
-        (lambda record: record.update(state=None), "state: found null, expected null for a run that is finished, else"),
+        (lambda record: record.update(state=None), "state: found null, expected a file, as the run is not finished"),
         (lambda record: record.pop("late"), "late: found nothing, expected a value"),
         (lambda record: record.update(more=1), "found the field 'more' (str), expected only format, number"),
-        (lambda record: record["matches"].append(record["matches"][0]), "a file that is named twice"),
+        (lambda record: record["matches"].append(record["matches"][0]), "found a duplicate file"),
         (lambda record: record["summary"].update(seconds="1"), "summary.seconds: found '1' (str), expected a number"),
         (lambda record: record["settings"].update(queries=[1]), "settings.queries[0]: found 1 (int), expected a list"),
     ],
 )
-def test_it_is_said_what_is_wrong(folder: Path, change: Callable[[dict[str, Any]], Any], wanted: str) -> None:
+def test_the_error_names_the_fault(folder: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
     edit(folder, change)
-    found = told(run())
-    assert wanted in found
-    assert "put back a copy of the folder, or start anew with another --checkpoint folder" in found
+    text = error(run())
+    assert message in text
+    assert "restore a copy of the folder, or start over with another --checkpoint folder" in text
 
 
 def test_a_part_that_is_no_arrow_file(folder: Path) -> None:
-    """Its checksum in the record is right."""
+    """Its checksum in the record is valid."""
 
     def forge(record: dict[str, Any]) -> None:
         (folder / record["matches"][0]["name"]).write_bytes(b"nothing")
         record["matches"][0] |= {"bytes": 7, "checksum": xxh64_hexdigest(b"nothing")}
 
     edit(folder, forge)
-    assert "is no Arrow file as a run writes it" in told(run())
+    assert "is not a valid Arrow file" in error(run())
 
 
 @pytest.mark.property
 def test_forged(stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One field of the record, or of the engine's state, is another: a run goes on, or says why not."""
+    """Forge one field of the record or of the engine's state: the run resumes, or reports an error."""
     refused = 0
     for number in range(COUNT):
         draw, home = random.Random(SEED * 1_000_003 + number), tmp_path / str(number)
         shutil.copytree(stopped, home)
         monkeypatch.chdir(home)
         if draw.random() < 0.7:
-            what = forge_record(home / "state" / "checkpoint.json", draw)
+            forgery = forge_record(home / "state" / "checkpoint.json", draw)
         else:
-            what = _forge_state(home / "state", draw)
+            forgery = _forge_state(home / "state", draw)
         try:
             refused += run().exit_code == 2
             assert (home / "x").read_text() == "not to be touched"
             assert {path.name for path in home.iterdir()} <= {"q.cep", "e.csv", "x", "state", "m.csv", "late.csv"}
-        except Exception as error:
-            raise AssertionError(f"seed {SEED}, number {number}: {what}") from error
+        except Exception as failure:
+            raise AssertionError(f"seed {SEED}, number {number}: {forgery}") from failure
         shutil.rmtree(home)
     assert 0 < refused <= COUNT
 
 
 def _forge_state(folder: Path, draw: random.Random) -> str:
-    what = ""
+    forgery = ""
 
     def forge(record: dict[str, Any]) -> None:
-        nonlocal what
+        nonlocal forgery
         path = folder / record["state"]["name"]
-        data, what = forge_snapshot(path.read_bytes(), draw)
+        data, forgery = forge_snapshot(path.read_bytes(), draw)
         path.write_bytes(data)
         record["state"] |= {"bytes": len(data), "checksum": xxh64_hexdigest(data)}
 
     edit(folder, forge)
-    return what
+    return forgery

@@ -77,7 +77,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
             "mine.py",
             "mine.py', line 3: function 'f': a string is no argument or result",
         ),
-        ("x = 1\n", "mine.txt", "mine.txt' is no Python file; expected a file such as my_functions.py"),
+        ("x = 1\n", "mine.txt", "mine.txt' is not a Python file; expected a file such as my_functions.py"),
         (GOOD.replace("abs(x - y)", "x.foo"), "mine.py", "mine.py, line 6, `return FACTOR * x.foo`: Unknown attribute"),
     ],
 )
@@ -91,4 +91,4 @@ def test_a_file_that_cannot_be_used(folder: Path, text: str, name: str, message:
 def test_a_file_that_is_not_there(folder: Path) -> None:
     result = CliRunner().invoke(app, ["explain", str(folder / "q.cep"), "--functions", str(folder / "none.py")])
     assert result.exit_code == 2
-    assert "none.py" in re.sub(r"[│\s]", "", result.stderr), "typer breaks its lines"
+    assert "none.py" in re.sub(r"[│\s]", "", result.stderr), "typer wraps its lines"

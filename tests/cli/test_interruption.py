@@ -1,4 +1,4 @@
-"""``fastcep run`` that is interrupted: a real process, a real signal."""
+"""``fastcep run``, interrupted: a real process, a real signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fastcep run`` on streams that are out of order, and on a pipe that falls silent."""
+"""``fastcep run`` on streams that are out of order, and on an idle pipe."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_late_events_go_to_a_file(files: list[str], tmp_path: Path, rows: int, s
 @pytest.mark.parametrize("rows", ["1", "3", "100"])
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_late_events_and_bad_rows_go_their_own_ways(files: list[str], tmp_path: Path, rows: str, form: str) -> None:
-    """Bad rows count neither for the lateness nor for the numbers of the events."""
+    """Bad rows affect neither the lateness nor the sequence numbers of events."""
     late, bad, out = tmp_path / "late.jsonl", tmp_path / "bad.jsonl", tmp_path / "m.csv"
     lines = EVENTS.splitlines(keepends=True)
     if form == "csv":
@@ -91,10 +91,10 @@ def test_nothing_late_is_a_readable_file(files: list[str], tmp_path: Path) -> No
     assert parquet.read_table(late).num_rows == 0
 
 
-def test_late_events_that_nobody_keeps_are_counted(files: list[str]) -> None:
+def test_late_events_without_a_file_are_counted(files: list[str]) -> None:
     result = runner.invoke(app, [*files, "--allowed-lateness", "5s", "--json"])
     assert json.loads(result.stdout)["late"] == 1
-    assert "late events, which are in no match: 1; keep them with --late PATH" in result.stderr
+    assert "late events, excluded from all matches: 1; write them with --late PATH" in result.stderr
     result = runner.invoke(app, [*files, "--allowed-lateness", "1min"])
     assert result.stderr == ""
     assert "6 events, 4 matches" in result.stdout
@@ -104,12 +104,12 @@ def test_without_lateness_disorder_is_an_error(files: list[str]) -> None:
     result = runner.invoke(app, files)
     assert result.exit_code == 2
     assert "row 1, column 'ts'" in result.stderr and "allowed_lateness" not in result.stderr
-    assert "sort the input with --sort, or let events be late with --allowed-lateness DURATION" in result.stderr
+    assert "sort the input with --sort, or accept late events with --allowed-lateness DURATION" in result.stderr
 
 
 @pytest.mark.parametrize("rows", ["3", "100"])
 def test_messages_count_rows_across_bad_ones(files: list[str], tmp_path: Path, rows: str) -> None:
-    """The engine gets the rows that are left; an event with a number that was there already is in row 6."""
+    """The engine gets only valid rows; row 6 of the input has a duplicate sequence number."""
     numbered = PAIRS.replace("TYPE 'kind'", "TYPE 'kind' SEQUENCE 'n'")
     Path(files[1]).write_text(numbered)
     lines = ["A,1,0,0", "A,x,0,1", "B,1,2,2", "B,y,3,3", "A,z,3,4", "A,1,4,5", "B,1,4,5", "B,1,5,6"]
@@ -128,7 +128,7 @@ def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path)
     result = runner.invoke(app, [*files, *options])
     assert result.exit_code == 2
     assert "row 6, column 'kind': found undeclared event type 'C'" in result.stderr
-    assert parquet.read_table(out).num_rows == 4, "those of the two batches before"
+    assert parquet.read_table(out).num_rows == 4, "the matches of the two batches before"
     result = runner.invoke(app, ["run", files[1], "--input", str(tmp_path / "none.csv"), "--output",
                                  str(tmp_path / "none.parquet"), "--allowed-lateness", "5s"])  # fmt: skip
     assert result.exit_code == 2 and not (tmp_path / "none.parquet").exists()
@@ -144,7 +144,7 @@ def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path)
         (["--allowed-lateness", "5s", "--late", "m.csv", "--output", "./m.csv"], "--late and --output are both"),
         (["--allowed-lateness", "5s", "--late", "late.xlsx"], ".parquet, .arrow"),
         (["--allowed-lateness", "5s", "--late", "no/late.csv"], "no folder"),
-        (["--allowed-lateness", "5s", "--late", "-"], "late events go to a file"),
+        (["--allowed-lateness", "5s", "--late", "-"], "late events cannot be written to standard output"),
         (["--allowed-lateness", "5s", "--late", "l.jsonl", "--bad-rows", "l.jsonl"], "--bad-rows and --late are both"),
         (["--output", "m.jsonl", "--bad-rows", "./m.jsonl"], "--bad-rows and --output are both"),
     ],
@@ -160,7 +160,7 @@ def test_an_input_is_not_written_over(files: list[str], option: str) -> None:
     lateness = ["--allowed-lateness", "5s"] if option == "--late" else []
     result = runner.invoke(app, [*files, *lateness, option, files[-1]])
     assert result.exit_code == 2
-    assert f"{option} cannot go to '{files[-1]}', which is the input" in result.stderr.replace("\n", "")
+    assert f"{option} cannot write to '{files[-1]}', which is the input" in result.stderr.replace("\n", "")
     assert Path(files[-1]).read_text() == EVENTS
 
 
@@ -174,16 +174,16 @@ def test_the_query_is_not_written_over(files: list[str]) -> None:
 def test_standard_input_is_not_waited_for_and_sorted(files: list[str]) -> None:
     options = ["--allowed-lateness", "5s", "--idle-timeout", "1s"]
     result = runner.invoke(app, [*files[:3], "-", *options, "--sort"], input=EVENTS)
-    assert result.exit_code == 2 and "--idle-timeout has no use with --sort" in result.stderr
+    assert result.exit_code == 2 and "--idle-timeout has no effect with --sort" in result.stderr
     result = runner.invoke(app, [*files[:3], "-", "--input", files[3], *options], input=EVENTS)
-    assert result.exit_code == 2 and "for standard input alone" in result.stderr
+    assert result.exit_code == 2 and "for standard input only" in result.stderr
 
 
 # ------------------------------------------------------------------ a live pipe
 
 
 def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> None:
-    """The writer waits for each match before it goes on, so nothing but the silence can have released it."""
+    """The writer waits for each match before it writes more, so only the idle timeout can release the match."""
     late = tmp_path / "late.csv"
     with start(files[1], "--allowed-lateness", "1h", "--idle-timeout", "50ms", "--late", str(late)) as process:
         feed(process, "kind,id,ts\n")
@@ -195,7 +195,7 @@ def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> Non
         out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert "00:00:10" in out and "5 events, 3 matches" in out
-    assert csv.read_csv(late).column("seq").to_pylist() == [4], "it came after its time was given up"
+    assert csv.read_csv(late).column("seq").to_pylist() == [4], "it arrived after the watermark passed its time"
 
 
 def test_a_live_pipe_with_a_bad_row_goes_on(files: list[str], tmp_path: Path) -> None:

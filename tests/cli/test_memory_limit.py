@@ -28,7 +28,7 @@ QUERY small PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 3s
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """A match of each query early, then ever more pairs of `large`; at the end one more match of `small`."""
+    """Write a match of each query, then ever more pairs of `large`, and at the end another match of `small`."""
     rows = ["A,1,0", "B,1,1", "B,2,2", "C,3,3"]
     rows += [f"{'AB'[k % 2]},{k},{k}" for k in range(4, 4000)]
     rows += ["A,7,4000", "B,7,4001"]
@@ -38,28 +38,28 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def expected(files: list[str], rows: int, **options: Any) -> list[tuple[str, int, int]]:
-    """What an engine gives until its first error, the matches of the error included."""
+    """Return the matches of an engine until its first error, those of the error included."""
     document = fc.parse_file(files[0])
     engine = fc.Engine(document.queries, memory_limit="1MiB", **options)
-    found: list[tuple[str, int, int]] = []
+    collected: list[tuple[str, int, int]] = []
 
-    def note(matches: fc.Matches) -> None:
+    def collect(matches: fc.Matches) -> None:
         for row in matches.to_arrow().to_pylist():
-            found.append((row["query"], row["a"], row["b"]))
+            collected.append((row["query"], row["a"], row["b"]))
 
     with open_source(files[1], document.schema, chunk_rows=rows) as source:
         try:
             for batch in source:
-                note(engine.process(batch))
+                collect(engine.process(batch))
         except fc.MemoryLimitError as error:
-            note(error.matches)
+            collect(error.matches)
             try:
-                note(engine.flush())
-            except fc.MemoryLimitError as second:
-                note(second.matches)
+                collect(engine.flush())
+            except fc.MemoryLimitError as flush_error:
+                collect(flush_error.matches)
         else:
             pytest.fail("expected the limit to be reached")
-    return found
+    return collected
 
 
 @pytest.mark.parametrize("rows", [500, 10_000])
@@ -73,12 +73,12 @@ def test_matches_found_until_then_are_kept(files: list[str], tmp_path: Path, row
     assert "partial matches dropped). Matches found until then are kept. Raise it" in result.stderr
     assert ".matches" not in result.stderr
     assert "First matches" in result.stdout
-    found = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(row["query"], row["a"], row["b"]) for row in found] == expected(
+    matches = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["query"], row["a"], row["b"]) for row in matches] == expected(
         files, rows, **({"allowed_lateness": late[1]} if late else {})
     )
-    assert ("large", 0, 2) in [(row["query"], row["a"], row["b"]) for row in found]
-    last = [row["b"] for row in found if row["query"] == "small"][-1]
+    assert ("large", 0, 2) in [(row["query"], row["a"], row["b"]) for row in matches]
+    last = [row["b"] for row in matches if row["query"] == "small"][-1]
     assert (last == 4001) == (rows == 10_000)
 
 
@@ -87,7 +87,7 @@ def test_a_batch_that_does_not_fit_is_refused(files: list[str]) -> None:
     result = runner.invoke(app, ["run", files[0], "--input", files[1], *options])
     assert result.exit_code == 2
     assert f"error: {files[1]}: no room for 4,002 more events" in result.stderr
-    assert "--memory-limit is 102,400; nothing of the batch was taken. Raise it, hand over fewer rows" in result.stderr
+    assert "--memory-limit is 102,400; nothing of the batch was taken. Raise it, pass fewer rows" in result.stderr
 
 
 def test_enough_memory_and_wrong_sizes(files: list[str]) -> None:
@@ -110,7 +110,7 @@ QUERY small PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 1s
 
 @pytest.fixture
 def kleene(tmp_path: Path) -> list[str]:
-    """30 events of A, so 2^30 partial matches of `big`; from second 40 on a pair of `small` every other second."""
+    """Write 30 events of A, so 2^30 partial matches of `big`; from 40 s, a pair of `small` every two seconds."""
     (tmp_path / "q.cep").write_text(KLEENE)
     rows = [f"A,{n},{n}" for n in range(30)] + [f"{'AB'[n % 2]},{n // 2},{n}" for n in range(40, 60)]
     (tmp_path / "e.csv").write_text("\n".join(["kind,id,ts", *rows, ""]))
@@ -119,7 +119,7 @@ def kleene(tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("lateness", [[], ["--allowed-lateness", "5s"], ["--allowed-lateness", "1h"]])
 def test_a_kleene_that_explodes(kleene: list[str], tmp_path: Path, lateness: list[str]) -> None:
-    """Found in the batch that comes to the limit, or when what is held back is matched at the end."""
+    """The limit is reached in a batch, or when held events are matched at the end."""
     output = tmp_path / "m.parquet"
     result = runner.invoke(app, [*kleene, "--memory-limit", "1MiB", "--output", str(output), *lateness])
     assert result.exit_code == 2

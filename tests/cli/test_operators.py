@@ -1,4 +1,4 @@
-"""``fastcep run`` on all operators: lists with nulls, matches that wait, every output format."""
+"""``fastcep run`` on all operators: lists with nulls, pending matches, every output format."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(*arguments: str) -> str:
 
 
 def seconds(row: dict[str, object]) -> int:
-    """The time of a match; JSON has it as text, with nine digits."""
+    """Return the detection time of a match in seconds; in JSON it is a text with nine decimals."""
     text = str(row["detected_at"])
     assert text.startswith("1970-01-01T00:00:") and text.endswith(".000000000Z")
     return int(text[17:19])
@@ -77,7 +77,7 @@ def test_matches_that_wait_come_at_the_end_of_the_input(tmp_path: Path, rows: st
 
 @pytest.mark.parametrize("rows", ["1", "3", "100"])
 def test_late_events_do_not_undo_a_match_that_waits(tmp_path: Path, rows: str) -> None:
-    """N at 2 comes in time for A at 0, N at 21 too late for A at 20, which is behind the last event by 9 s then."""
+    """N at 2 arrives in time for A at 0; N at 21 is late, as the last event is 9 s ahead of it."""
     events = "kind,ts,v,s\nA,0,1,\nN,2,1,\nA,1,5,\nA,20,4,\nB,30,0,\nN,21,4,\n"
     late = tmp_path / "late.csv"
     command = [*write(tmp_path, UNANSWERED, events), "--allowed-lateness", "5s", "--batch-rows", rows]
@@ -91,7 +91,7 @@ def test_late_events_do_not_undo_a_match_that_waits(tmp_path: Path, rows: str) -
 
 @pytest.mark.parametrize("lateness", [[], ["--allowed-lateness", "3s"]])
 def test_an_error_in_the_input_does_not_decide_what_comes_after(tmp_path: Path, lateness: list[str]) -> None:
-    """The last row cannot be read, so nobody knows whether N came until 24; nothing came until 4."""
+    """The last row is bad, so it is unknown if N occurs until 24; it does not occur until 4."""
     events = "kind,ts,v,s\nA,0,1,\nA,20,4,\nB,22,0,\nX,23,0,\n"
     out = tmp_path / "m.jsonl"
     result = runner.invoke(app, [*write(tmp_path, UNANSWERED, events), *lateness, "--output", str(out)])
@@ -112,7 +112,7 @@ def test_a_limit_on_memory_ends_with_the_matches_found(tmp_path: Path) -> None:
 def test_rounds_have_lists_with_nulls_in_every_format(tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"m.{ending}"
     run(*write(tmp_path, ROUNDS), "--output", str(out))
-    wanted = [
+    expected = [
         ([0], [None], [None], 1),
         ([0], [1], ["y"], 1),
         ([2], [None], [None], 1),
@@ -128,12 +128,12 @@ def test_rounds_have_lists_with_nulls_in_every_format(tmp_path: Path, ending: st
             '"rounds",,1970-01-01 00:00:04.000000000Z,"[0,2]","[1,null]",4,"[""y"",null]",2'
         )
         return
-    assert [(row["g.a"], row["g.b"], row["bs"], row["n"]) for row in rows] == wanted
+    assert [(row["g.a"], row["g.b"], row["bs"], row["n"]) for row in rows] == expected
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrows", "csv", "jsonl"])
 def test_all_operators_at_once(tmp_path: Path, ending: str) -> None:
-    """Also with all attributes, and in batches of one event."""
+    """Run all operators, also with all attributes and in batches of one event."""
     out, plain = tmp_path / f"m.{ending}", tmp_path / "plain.jsonl"
     command = write(tmp_path, ALL)
     summary = json.loads(run(*command, "--attributes", "--batch-rows", "1", "--json", "--output", str(out)))

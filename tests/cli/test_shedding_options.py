@@ -1,4 +1,4 @@
-"""``fastcep run`` under overload: its options, on a file of DS1 and on the virtual clock."""
+"""Options of ``fastcep run`` for load shedding, on a file of DS1 and the virtual clock."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def folder(stream: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-def start(*more: str) -> Any:
-    return runner.invoke(app, ["run", "q.cep", "--input", "e.csv", "--json", *more], catch_exceptions=False)
+def start(*options: str) -> Any:
+    return runner.invoke(app, ["run", "q.cep", "--input", "e.csv", "--json", *options], catch_exceptions=False)
 
 
-def counts(*more: str) -> dict[str, Any]:
-    """The summary of a run, without what depends on the machine and on how the input was cut."""
-    result = start(*more)
+def counts(*options: str) -> dict[str, Any]:
+    """Return the summary of a run without the keys that depend on the machine or on batch boundaries."""
+    result = start(*options)
     assert result.exit_code == 0, result.stderr
     parts = json.loads(result.stdout)
     return {key: value for key, value in parts.items() if key not in ("seconds", "events_per_second", "memory_bytes")}
 
 
-def fault(*more: str) -> str:
-    """The message of a run that cannot be."""
-    result = start(*more)
+def fault(*options: str) -> str:
+    """Return the error message of a run with wrong options."""
+    result = start(*options)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
@@ -66,14 +66,14 @@ def fault(*more: str) -> str:
     [("ri", True), ("si", True), ("e-bl", True), ("bl", True), ("rs", False), ("ss", False), ("pm-bl", False)],
 )
 def test_a_shedder_holds_the_bound(shedder: str, events: bool) -> None:
-    whole = counts(*VIRTUAL)
-    assert (whole["shed_events"], whole["shed_matches"], whole["estimated_recall"]) == (0, 0, 1.0)
-    some = counts(*BOUND, "--shedder", shedder, "--output", "m.csv")
-    assert (some["shed_events"] > 0, some["shed_matches"] > 0) == (events, not events)
-    assert some["events"] == EVENTS
-    assert 0 < some["matches"] < whole["matches"]
-    assert some["estimated_recall"] == pytest.approx(some["matches"] / whole["matches"], abs=0.1)
-    assert counts(*BOUND, "--shedder", shedder, "--output", "again.csv", "--batch-rows", "777") == some
+    unshed = counts(*VIRTUAL)
+    assert (unshed["shed_events"], unshed["shed_matches"], unshed["estimated_recall"]) == (0, 0, 1.0)
+    shed = counts(*BOUND, "--shedder", shedder, "--output", "m.csv")
+    assert (shed["shed_events"] > 0, shed["shed_matches"] > 0) == (events, not events)
+    assert shed["events"] == EVENTS
+    assert 0 < shed["matches"] < unshed["matches"]
+    assert shed["estimated_recall"] == pytest.approx(shed["matches"] / unshed["matches"], abs=0.1)
+    assert counts(*BOUND, "--shedder", shedder, "--output", "again.csv", "--batch-rows", "777") == shed
     assert Path("again.csv").read_bytes() == Path("m.csv").read_bytes()
 
 
@@ -88,21 +88,21 @@ def test_the_options_are_those_of_the_engine() -> None:
         index="key",
     )
     with open_source("e.csv", document.schema) as source:
-        found = sum(len(engine.process(batch)) for batch in source) + len(engine.flush())
+        matches = sum(len(engine.process(batch)) for batch in source) + len(engine.flush())
     shedding = engine.metrics()["shedding"]
-    told = counts(*BOUND, "--shedder", "rs", "--seed", "5")
-    assert told["matches"] == found
-    assert told["shed_matches"] == shedding["dropped_partial_matches"]
-    assert told["estimated_recall"] == round(shedding["estimated_recall"], 6)
+    summary = counts(*BOUND, "--shedder", "rs", "--seed", "5")
+    assert summary["matches"] == matches
+    assert summary["shed_matches"] == shedding["dropped_partial_matches"]
+    assert summary["estimated_recall"] == round(shedding["estimated_recall"], 6)
 
 
-def test_seeds_draw_otherwise_and_0_is_the_usual_one() -> None:
-    usual = counts(*RI)
-    assert counts(*RI, "--seed", "0") == usual
-    assert counts(*RI, "--seed", "1") != usual
+def test_seeds_change_the_result_and_0_is_the_default() -> None:
+    default = counts(*RI)
+    assert counts(*RI, "--seed", "0") == default
+    assert counts(*RI, "--seed", "1") != default
 
 
-def test_a_detector_judges_otherwise() -> None:
+def test_the_detector_changes_the_result() -> None:
     assert counts(*RI, "--detector", "latency") == counts(*RI)
     assert counts(*RI, "--detector", "prediction") != counts(*RI)
 
@@ -113,17 +113,17 @@ def test_a_bound_without_shedder_drops_nothing() -> None:
 
 def test_the_index_and_the_table_change_what_work_costs() -> None:
     assert counts(*VIRTUAL[:4], "--latency-bound", "40ns", "--shedder", "ri")["matches"] > counts(*RI)["matches"]
-    costs = {"name": "dear", "nanoseconds": fc.CostTable("dear", visited=3.0, created=3.0).nanoseconds}
-    Path("dear.json").write_text(json.dumps(costs))
-    dear = counts("--clock", "virtual", "--cost-table", "dear.json", *RI[4:])
-    assert dear["matches"] < counts(*RI)["matches"]
+    costs = {"name": "expensive", "nanoseconds": fc.CostTable("expensive", visited=3.0, created=3.0).nanoseconds}
+    Path("expensive.json").write_text(json.dumps(costs))
+    expensive = counts("--clock", "virtual", "--cost-table", "expensive.json", *RI[4:])
+    assert expensive["matches"] < counts(*RI)["matches"]
 
 
-def test_people_are_told_what_was_shed() -> None:
+def test_the_summary_reports_what_was_shed() -> None:
     result = runner.invoke(app, ["run", "q.cep", "--input", "e.csv", "--limit-print", "0", *RI])
     assert result.exit_code == 0, result.stderr
-    some = counts(*RI)
-    assert f"shed: {some['shed_events']:,} events, 0 partial matches; estimated recall 0." in result.stdout
+    summary = counts(*RI)
+    assert f"shed: {summary['shed_events']:,} events, 0 partial matches; estimated recall 0." in result.stdout
 
 
 # ------------------------------------------------------------------------------------------------------------- memory
@@ -132,21 +132,21 @@ SHED = ["--on-memory-limit", "shed", "--index", "key"]
 
 
 def test_memory_is_shed_instead_of_an_error() -> None:
-    whole = counts("--index", "key")
+    unshed = counts("--index", "key")
     stopped = start("--index", "key", "--memory-limit", "250KiB")
     assert stopped.exit_code == 2
     assert "over --memory-limit 256,000 bytes" in stopped.stderr
     result = start(*SHED, "--memory-limit", "250KiB", "--shedder", "rs", "--batch-rows", "500")
     assert result.exit_code == 0, result.stderr
-    some = json.loads(result.stdout)
-    assert some["events"] == EVENTS
-    assert some["shed_matches"] > 0
-    assert 0 < some["matches"] < whole["matches"]
-    assert some["memory_bytes"] <= 250 * 1024
+    shed = json.loads(result.stdout)
+    assert shed["events"] == EVENTS
+    assert shed["shed_matches"] > 0
+    assert 0 < shed["matches"] < unshed["matches"]
+    assert shed["memory_bytes"] <= 250 * 1024
 
 
-def test_partial_matches_given_up_for_want_of_memory_are_told() -> None:
-    """Too much at once: the query starts anew before a detector has a say."""
+def test_partial_matches_lost_for_want_of_memory_are_counted() -> None:
+    """A batch that exceeds the limit restarts the query before the detector runs."""
     some = counts(*SHED, "--memory-limit", "100KiB", "--shedder", "ri")
     assert some["shed_matches"] > 0, "ri drops no partial match by itself"
     assert some["matches"] < counts("--index", "key")["matches"]
@@ -156,53 +156,53 @@ def test_partial_matches_given_up_for_want_of_memory_are_told() -> None:
 
 
 def spoil(row: int) -> str:
-    """Let a row be one that cannot be taken; give what it was."""
+    """Replace a row by a bad one, and return the original."""
     lines = Path("e.csv").read_text().splitlines(keepends=True)
-    lines[row], was = "A,wrong,1,1\n", lines[row]
+    lines[row], original = "A,wrong,1,1\n", lines[row]
     Path("e.csv").write_text("".join(lines))
-    return was
+    return original
 
 
-def mend(row: int, was: str) -> None:
+def restore(row: int, original: str) -> None:
     lines = Path("e.csv").read_text().splitlines(keepends=True)
-    lines[row] = was
+    lines[row] = original
     Path("e.csv").write_text("".join(lines))
 
 
-@pytest.mark.parametrize("more", [[], ["--detector", "prediction"], ["--seed", "4"]])
+@pytest.mark.parametrize("options", [[], ["--detector", "prediction"], ["--seed", "4"]])
 @pytest.mark.parametrize("shedder", ["ri", "rs"])
-def test_a_run_that_sheds_goes_on(shedder: str, more: list[str]) -> None:
-    options = [*BOUND, "--shedder", shedder, "--batch-rows", "1000", *more]
+def test_a_run_that_sheds_resumes(shedder: str, options: list[str]) -> None:
+    options = [*BOUND, "--shedder", shedder, "--batch-rows", "1000", *options]
     plain = counts(*options, "--output", "plain.csv")
     assert plain["shed_events"] + plain["shed_matches"] > 0
     command = [*options, "--output", "durable.csv", "--checkpoint", "state", "--checkpoint-every", "0s"]
-    was = spoil(12_345)
+    original = spoil(12_345)
     first = start(*command)
-    assert first.exit_code == 2 and "start the command again to go on" in first.stderr
-    mend(12_345, was)
+    assert first.exit_code == 2 and "start the command again to resume" in first.stderr
+    restore(12_345, original)
     assert counts(*command) == plain
     assert Path("durable.csv").read_bytes() == Path("plain.csv").read_bytes()
 
 
-def test_memory_is_shed_by_a_run_that_goes_on() -> None:
+def test_memory_is_shed_by_a_run_that_resumes() -> None:
     options = [*SHED, *VIRTUAL[:4], "--memory-limit", "250KiB", "--shedder", "rs", "--batch-rows", "500"]
     plain = counts(*options)
-    was = spoil(12_001)  # the first of a batch: what is held depends on how the input is cut
+    original = spoil(12_001)  # the first row of a batch, as the memory in use depends on batch boundaries
     command = [*options, "--checkpoint", "state", "--checkpoint-every", "0s"]
     assert start(*command).exit_code == 2
-    mend(12_001, was)
+    restore(12_001, original)
     again = counts(*command)
     assert again["shed_matches"] > 0 and plain["shed_matches"] > 0
-    assert again["events"] == plain["events"]  # what is held, and so what is dropped, depends on when it was restored
+    assert again["events"] == plain["events"]  # memory and drops depend on the restore
     assert again["matches"] == pytest.approx(plain["matches"], rel=0.1)
 
 
 def stopped(*options: str) -> list[str]:
-    """Begin a run that stops in the middle; give the command that goes on."""
+    """Start a run that stops in the middle; return the command that resumes it."""
     command = [*options, "--checkpoint", "state", "--checkpoint-every", "0s"]
-    was = spoil(5000)
+    original = spoil(5000)
     assert start(*command).exit_code == 2
-    mend(5000, was)
+    restore(5000, original)
     return command
 
 
@@ -224,12 +224,12 @@ def test_a_run_that_goes_on_must_have_the_same_options(option: str, now: str, me
     assert counts(*command) == counts(*RI)
 
 
-def test_the_same_bound_may_be_written_otherwise() -> None:
+def test_the_same_bound_may_have_another_spelling() -> None:
     command = stopped(*BOUND[:-1], "2us")
     assert counts(*command[: command.index("2us")], "2000ns", *command[command.index("2us") + 1 :]) == counts(*VIRTUAL)
 
 
-def test_a_folder_from_before_these_options_goes_on() -> None:
+def test_a_folder_without_these_options_resumes() -> None:
     command = stopped()
     path = Path("state/checkpoint.json")
     record = Record.from_bytes(path.read_bytes(), str(path))
@@ -265,7 +265,7 @@ NEW = (
         ),
         (["--detector", "latency"], "--detector without --shedder does nothing: give --shedder"),
         ([*BOUND, "--detector", "queue"], "--detector without --shedder does nothing: give --shedder"),
-        (["--seed", "1"], "--seed is what a shedder draws by; give --shedder NAME"),
+        (["--seed", "1"], "--seed needs a shedder; give --shedder NAME"),
         ([*RI, "--seed", str(1 << 64)], f"--shedder 'ri': seed={1 << 64}; expected a whole number from 0 to 2^64 - 1"),
         (
             ["--shedder", "ri"],

@@ -1,4 +1,4 @@
-"""``--spark`` and ``--master``: the files of ``run`` are those of one engine, and so are models and reports."""
+"""``--spark`` and ``--master``: matches, models and reports equal those of a single process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STAMPS = "STREAM TIME 'start_date'\n"
 
 
 def trips() -> pa.Table:
-    """A week of them; many share a minute, and their order in the file is no order of any column."""
+    """Return trips of a week; many have the same time, and no column gives their order in the file."""
     table = pq.read_table(datasets.path("bayarea_2014")).slice(20_000, 6_000)
     return table.select(["start_date", "bike_id", "start_terminal", "end_terminal"])
 
@@ -49,7 +49,7 @@ def queries(folder: Path, stream: str, text: str) -> str:
 
 
 def written(table: pa.Table, folder: Path, form: str) -> tuple[str, list[str]]:
-    """How times are declared, and the inputs."""
+    """Write trips in a format; return the STREAM clause and the input paths."""
     times = table["start_date"]
     texts = times.cast(pa.timestamp("s")).to_pylist()
     if form == "csv.gz":
@@ -67,7 +67,7 @@ def written(table: pa.Table, folder: Path, form: str) -> tuple[str, list[str]]:
     unit = form.partition(" ")[2]
     table = table.set_column(0, "start_date", times.cast(pa.timestamp(unit, "UTC")))
     (folder / "trips").mkdir()
-    for number, start in enumerate(range(0, len(table), 2_000)):  # in the middle of a minute
+    for number, start in enumerate(range(0, len(table), 2_000)):  # a boundary within a minute
         part = folder / "trips" / f"part {9 - number if number else 0}.parquet"
         pq.write_table(table.slice(start, 2_000), part)
     order = ["part 0.parquet", "part 8.parquet", "part 7.parquet"]
@@ -96,18 +96,18 @@ def test_the_file_is_that_of_one_engine(spark: Any, tmp_path: Path, form: str, t
     inputs = [part for source in sources for part in ("--input", source)]
     file = queries(tmp_path, stream, text)
     here, there = tmp_path / f"here.{ending}", tmp_path / f"there.{ending}"
-    wanted = json.loads(run("run", file, *inputs, "--sort", "--output", str(here), "--json").stdout)
-    found = json.loads(run("run", file, *inputs, "--spark", "--output", str(there), "--json").stdout)
+    expected = json.loads(run("run", file, *inputs, "--sort", "--output", str(here), "--json").stdout)
+    result = json.loads(run("run", file, *inputs, "--spark", "--output", str(there), "--json").stdout)
     if ending == "jsonl":
         assert there.read_text() == here.read_text()
     else:
         read = pq.read_table if ending == "parquet" else lambda path: pa.ipc.open_file(path).read_all()
         assert read(there).equals(read(here))
-    assert wanted["matches"] > 50
-    assert list(found) == list(wanted)
+    assert expected["matches"] > 50
+    assert list(result) == list(expected)
     for key in ("events", "matches", "matches_by_query", "bad_rows", "late", "estimated_recall"):
-        assert found[key] == wanted[key], key
-    assert (found["peak_partial_matches"], found["memory_bytes"]) == (0, 0)
+        assert result[key] == expected[key], key
+    assert (result["peak_partial_matches"], result["memory_bytes"]) == (0, 0)
 
 
 @pytest.mark.spark
@@ -151,10 +151,10 @@ def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_p
     here, there = tmp_path / "here", tmp_path / "there"
     options = ["--cost-table", "paper", "--index", "key", "--clusters", "3"]
     run("fit", ds1[0], "--input", ds1[1], "--output", str(here), *options)
-    told = json.loads(
+    report = json.loads(
         run("fit", ds1[0], "--input", ds1[1], "--output", str(there), *options, "--spark", "--json").stdout
     )
-    assert told["events"] == 20_000
+    assert report["events"] == 20_000
     one, other = fc.load_model(here), fc.load_model(there)
     assert one.query == other.query
     assert one.parts["values"].select(["variable", "of", "members"]).equals(
@@ -164,7 +164,7 @@ def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_p
 
 @pytest.mark.spark
 @pytest.mark.thorough
-def test_what_a_task_raises_is_told_in_a_line(spark: Any, ds1: tuple[str, str]) -> None:
+def test_an_error_of_a_task_is_one_line(spark: Any, ds1: tuple[str, str]) -> None:
     result = runner.invoke(app, ["run", ds1[0], "--input", ds1[1], "--spark", "--memory-limit", "56KiB"])
     assert result.exit_code == 2
     assert "error: DataFrame, slice 0: no room for" in result.stderr
@@ -182,14 +182,14 @@ def test_reports_are_those_of_one_process(spark: Any, ds1: tuple[str, str]) -> N
 @pytest.mark.spark
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_process_of_its_own_says_nothing_but_matches(ds1: tuple[str, str]) -> None:
+def test_a_separate_process_prints_only_matches(ds1: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "fastcep", "run", ds1[0], "--input", ds1[1]]
     output = ["--output", "-", "--output-format", "jsonl"]
-    wanted = subprocess.run([*command, *output], capture_output=True, text=True, check=True).stdout
-    found = subprocess.run([*command, *output, "--spark"], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == wanted
-    assert "20,000 events" in found.stderr
+    expected = subprocess.run([*command, *output], capture_output=True, text=True, check=True).stdout
+    result = subprocess.run([*command, *output, "--spark"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == expected
+    assert "20,000 events" in result.stderr
 
 
 # -------------------------------------------------------------------- refusals
@@ -198,14 +198,14 @@ def test_a_process_of_its_own_says_nothing_but_matches(ds1: tuple[str, str]) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--master", "local[2]"], "--master local[2] says where Spark runs; add --spark"),
-        (["--spark", "--latency-bound", "1ms"], "--latency-bound does not go with --spark"),
-        (["--spark", "--latency-bound", "1ms", "--shedder", "ri"], "--latency-bound does not go with --spark"),
-        (["--spark", "--checkpoint", "state"], "--checkpoint does not go with --spark"),
-        (["--spark", "--allowed-lateness", "1s"], "--allowed-lateness does not go with --spark"),
-        (["--spark", "--late", "late.csv"], "--late does not go with --spark"),
-        (["--spark", "--clock", "virtual"], "--clock does not go with --spark"),
-        (["--spark", "--on-memory-limit", "shed"], "--on-memory-limit does not go with --spark"),
+        (["--master", "local[2]"], "--master local[2] needs --spark; add it"),
+        (["--spark", "--latency-bound", "1ms"], "--latency-bound cannot be used with --spark"),
+        (["--spark", "--latency-bound", "1ms", "--shedder", "ri"], "--latency-bound cannot be used with --spark"),
+        (["--spark", "--checkpoint", "state"], "--checkpoint cannot be used with --spark"),
+        (["--spark", "--allowed-lateness", "1s"], "--allowed-lateness cannot be used with --spark"),
+        (["--spark", "--late", "late.csv"], "--late cannot be used with --spark"),
+        (["--spark", "--clock", "virtual"], "--clock cannot be used with --spark"),
+        (["--spark", "--on-memory-limit", "shed"], "--on-memory-limit cannot be used with --spark"),
     ],
 )
 def test_what_does_not_go_together_is_refused(ds1: tuple[str, str], options: list[str], message: str) -> None:
@@ -218,7 +218,7 @@ def test_jobs_and_spark_exclude_each_other(ds1: tuple[str, str]) -> None:
     arguments = ["--shedders", "ri", "--demands", "30%", "--jobs", "2", "--spark"]
     result = runner.invoke(app, ["evaluate", ds1[0], "--input", ds1[1], *arguments])
     assert result.exit_code == 2
-    assert "--jobs 2 are processes here, and --spark has its own" in result.stderr
+    assert "--jobs 2 starts local processes, and --spark has its own" in result.stderr
 
 
 def test_without_java_it_says_what_to_do(ds1: tuple[str, str], tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_without_java_it_says_what_to_do(ds1: tuple[str, str], tmp_path: Path) -
 
 
 def test_text_cannot_be_read_by_other_machines(ds1: tuple[str, str]) -> None:
-    """Nothing of Spark is asked before."""
+    """The input is rejected before Spark is used."""
     pytest.importorskip("pyspark")
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.run import load
@@ -241,7 +241,7 @@ def test_text_cannot_be_read_by_other_machines(ds1: tuple[str, str]) -> None:
     schema, _ = load(Path(ds1[0]))
     remote = SparkOptions("spark://there:7077")
     with (
-        pytest.raises(ValidationError, match="its executors read Parquet files at paths that all of them see"),
+        pytest.raises(ValidationError, match="expected Parquet files at paths that all executors see"),
         events_on_spark(None, InputOptions(), [ds1[1]], schema, remote),  # type: ignore[arg-type]
     ):
         pass

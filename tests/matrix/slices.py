@@ -32,8 +32,8 @@ def sliced_outcome(
         return
     numbered = query.schema.sequence is not None
     if isinstance(allowed, Context):
-        made = time_cut(list(edges), wanted, allowed, counted=not numbered)
-        made = made.placed(sliced.counts(events, made)) if made.edges else made
+        made = time_cut(list(edges), wanted, allowed, positions=not numbered)
+        made = made.with_positions(sliced.counts(events, made)) if made.edges else made
         table = sliced.detected(query, events, SliceAssignment(made.slices, made), numbered=numbered)
     else:
         assert isinstance(allowed, KeyPlan)

@@ -1,4 +1,4 @@
-"""A standalone cluster of a master and two workers as processes: detect, fit, and an executor killed in the middle."""
+"""A standalone cluster with a master and two workers as processes: detect, fit, and a killed executor."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ V = {"ID": "int64", "V": "int64"}
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"
 
-# Runs in a process of its own: the tests have a session already, and a process has one context.
+# Runs in a separate process: the tests already have a session, and a process has only one context.
 SCRIPT = """
 import json, os, sys, time, warnings
 import fastcep as fc, fastcep.spark
 from pyspark.sql import SparkSession, functions as F
 
-master, work, what, text = sys.argv[1:]
+master, work, action, text = sys.argv[1:]
 types = dict.fromkeys("ABCD", {"ID": "int64", "V": "int64"})
 schema = fc.Schema(types, time="ts", type="type", time_unit="us")
 spark = (
@@ -43,15 +43,15 @@ spark = (
 )
 frame = spark.read.parquet(os.path.join(work, "ds1.parquet"))
 query = fc.parse(text, schema, name="q")
-if what == "fit":
+if action == "fit":
     fastcep.spark.fit(
         query, frame.filter("row < 50000"), order_by="row", pieces=2, cost_table="paper", index="key", clusters=3
     ).save(os.path.join(work, "model"))
-elif what == "detect":
-    found = fastcep.spark.detect(frame, query, order_by="row", slices=4)
+elif action == "detect":
+    matches = fastcep.spark.detect(frame, query, order_by="row", slices=4)
 else:  # its tasks wait until an executor has been killed
-    def held(batches):
-        with open(f"/proc/{os.getppid()}/stat") as daemon:  # of Python workers, which the executor has started
+    def wait_for_kill(batches):
+        with open(f"/proc/{os.getppid()}/stat") as daemon:  # of Python workers, a child of the executor
             executor = daemon.read().rpartition(")")[2].split()[1]
         for batch in batches:
             open(os.path.join(work, "running." + executor), "w").close()
@@ -59,12 +59,12 @@ else:  # its tasks wait until an executor has been killed
                 time.sleep(0.05)
             yield batch
 
-    found = fastcep.spark.detect(frame, query, order_by="row", slices=4)
-    found = found.mapInArrow(held, found.schema)
-if what != "fit":
+    matches = fastcep.spark.detect(frame, query, order_by="row", slices=4)
+    matches = matches.mapInArrow(wait_for_kill, matches.schema)
+if action != "fit":
     import pyarrow.parquet as pq
-    found = found.persist()  # else the sort by ranges finds them twice
-    pq.write_table(fastcep.spark.in_order(found).toArrow().drop_columns(["match_order"]), os.path.join(work, "out"))
+    matches = matches.persist()  # without it, the sort by ranges would compute them twice
+    pq.write_table(fastcep.spark.in_order(matches).toArrow().drop_columns(["match_order"]), os.path.join(work, "out"))
 spark.stop()
 """
 
@@ -88,14 +88,14 @@ def ds1(work: Path) -> pa.Table:
 
 
 @contextmanager
-def started(master: str, work: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a job; at the end of the block it has ended, one way or another, and nothing of it is left open."""
+def started(master: str, work: Path, action: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a job in a process; it is killed at the end of the block."""
     environment = os.environ | {
         "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": HERE,
     }  # fmt: skip
     script = work / "job.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, str(script), master, str(work), what, TEXT]
+    command = [sys.executable, str(script), master, str(work), action, TEXT]
     with (work / "job.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log, env=environment) as job:
         try:
             yield job
@@ -103,25 +103,25 @@ def started(master: str, work: Path, what: str) -> Iterator[subprocess.Popen[byt
             job.kill()
 
 
-def ended(job: subprocess.Popen[bytes], work: Path) -> None:
+def assert_success(job: subprocess.Popen[bytes], work: Path) -> None:
     assert job.wait(LIMIT) == 0, (work / "job.log").read_text()[-4_000:]
 
 
-def assert_same(work: Path, wanted: pa.Table) -> None:
-    found = pq.read_table(work / "out")
-    assert found.column_names == wanted.column_names
+def assert_same(work: Path, expected: pa.Table) -> None:
+    matches = pq.read_table(work / "out")
+    assert matches.column_names == expected.column_names
     for name in ("a", "b", "c"):
-        assert found[name].to_pylist() == wanted[name].to_pylist()
+        assert matches[name].to_pylist() == expected[name].to_pylist()
 
 
 def test_detect(master: str, work: Path, ds1: pa.Table) -> None:
     with started(master, work, "detect") as job:
-        ended(job, work)
+        assert_success(job, work)
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
 
 
 def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Table) -> None:
-    """Its tasks hold matches, and are not done: others find them again, the same in the same order."""
+    """Its tasks have matches and are not finished: other executors find the same matches in the same order."""
     (work / "out").unlink(missing_ok=True)
     log = (work / "cluster.log").read_text
     with started(master, work, "killed") as job:
@@ -134,16 +134,16 @@ def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Ta
             wait_for(lambda: busy not in executors(work), "end of the killed executor", log)
         finally:
             (work / "killed").touch()
-        ended(job, work)
+        assert_success(job, work)
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
     wait_for(lambda: "exited with code 137" in log(), "worker that saw it", log)
 
 
 def test_fit(master: str, work: Path, ds1: pa.Table) -> None:
     with started(master, work, "fit") as job:
-        ended(job, work)
+        assert_success(job, work)
     query = fc.parse(TEXT, SCHEMA, name="q")
-    wanted = fc.fit(query, ds1.slice(0, 50_000), cost_table="paper", index="key", clusters=3)
-    found = fc.load_model(work / "model")
-    own: dict[str, Any] = {name: found.parts["values"][name].to_pylist() for name in ("variable", "of", "members")}
-    assert own == {name: wanted.parts["values"][name].to_pylist() for name in own}
+    expected = fc.fit(query, ds1.slice(0, 50_000), cost_table="paper", index="key", clusters=3)
+    model = fc.load_model(work / "model")
+    columns: dict[str, Any] = {name: model.parts["values"][name].to_pylist() for name in ("variable", "of", "members")}
+    assert columns == {name: expected.parts["values"][name].to_pylist() for name in columns}

@@ -1,4 +1,4 @@
-"""Counts of the whole stream, from the counts of slices, on real Spark."""
+"""Counts of a stream, added up from the counts of its slices, on real Spark."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def frame(spark: Any, ds1: pa.Table) -> Any:
 )
 def test_transitions(frame: Any, ds1: pa.Table, text: str) -> None:
     query = fc.parse(f"PATTERN {text}", DS1, name="counted")
-    wanted = transition_counts(query, ds1)
+    expected = transition_counts(query, ds1)
     counts = fastcep.spark.transition_counts(frame, query, order_by="row", slices=5)
     table = fastcep.spark.counts_table(counts)
-    assert table.drop_columns("time").equals(wanted.drop_columns("time"))
-    assert table["time"].to_pylist() == pytest.approx(wanted["time"].to_pylist(), rel=1e-9)
-    assert (matrix(table) == matrix(wanted)).all()
-    assert counts.columns == wanted.column_names
+    assert table.drop_columns("time").equals(expected.drop_columns("time"))
+    assert table["time"].to_pylist() == pytest.approx(expected["time"].to_pylist(), rel=1e-9)
+    assert (matrix(table) == matrix(expected)).all()
+    assert counts.columns == expected.column_names
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_transitions(frame: Any, ds1: pa.Table, text: str) -> None:
 )  # fmt: skip
 def test_positions(frame: Any, ds1: pa.Table, window: str) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE a.V = b.V WINDOW {window} SELECT last", DS1, name="counted")
-    wanted = position_counts(query, ds1, bins=10)
+    expected = position_counts(query, ds1, bins=10)
     table = fastcep.spark.counts_table(
         fastcep.spark.position_counts(frame, query, order_by="row", bins=10, slices=5)
     )
-    assert table.equals(wanted)
-    assert window_sizes(table).equals(window_sizes(wanted))
-    assert sum(wanted["matched"].to_pylist()) > 0
+    assert table.equals(expected)
+    assert window_sizes(table).equals(window_sizes(expected))
+    assert sum(expected["matched"].to_pylist()) > 0
 
 
 def test_refusals(frame: Any) -> None:
@@ -74,7 +74,7 @@ def test_refusals(frame: Any) -> None:
     with pytest.raises(fc.ValidationError, match="has WITHIN 1ms, under which an event has no position"):
         fastcep.spark.position_counts(frame, within)
     closed = fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE ON B c", DS1)
-    with pytest.raises(fc.ValidationError, match="CLOSE ON an event lets a window end any time later"):
+    with pytest.raises(fc.ValidationError, match="CLOSE ON an event lets a window end at any later time"):
         fastcep.spark.position_counts(frame, closed)
     first = fc.parse("PATTERN SEQ(A a, B b) WITHIN 1ms SELECT first", DS1)
     with pytest.raises(fc.ValidationError, match="has SELECT first, which cannot be counted yet"):

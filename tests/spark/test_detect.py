@@ -1,4 +1,4 @@
-"""``fastcep.spark.detect`` finds what one engine finds, order included, on real Spark."""
+"""``fastcep.spark.detect`` finds the matches of a single engine, in its order, on real Spark."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ def frame(spark: Any, ds1: pa.Table) -> Any:
 @pytest.mark.parametrize("name", ["Q1", "QS", "QK"])
 def test_limit_queries(frame: Any, ds1: pa.Table, name: str, slices: int) -> None:
     query = fc.parse(QUERIES[name], DS1, name=name)
-    wanted = one_engine(query, ds1)
-    assert len(wanted) > 30
-    assert_detects(frame, query, wanted, order_by="row", slices=slices)
+    expected = one_engine(query, ds1)
+    assert len(expected) > 30
+    assert_detects(frame, query, expected, order_by="row", slices=slices)
 
 
 @pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("Q1", "QS", "QK")])
 def test_by_time(frame: Any, ds1: pa.Table, name: str) -> None:
     query = fc.parse(QUERIES[name], DS1, name=name)
-    wanted = one_engine(query, ds1)
-    assert len(wanted) > 10
-    assert_detects(frame, query, wanted, order_by="row", slicing="time", slices=9)
+    expected = one_engine(query, ds1)
+    assert len(expected) > 10
+    assert_detects(frame, query, expected, order_by="row", slicing="time", slices=9)
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_by_key(frame: Any, ds1: pa.Table, name: str) -> None:
-    """Ten keys of which some share a group, and those with more events than a slice should have are cut by time."""
+    """Some of the ten keys share a group, and keys with more events than a slice should have are cut by time."""
     query = fc.parse(QUERIES[name], NUMBERED, name=name)
-    wanted = one_engine(query, ds1)
-    assert_detects(frame, query, wanted, slicing="key", slices=16)
+    expected = one_engine(query, ds1)
+    assert_detects(frame, query, expected, slicing="key", slices=16)
 
 
 def test_numbers_are_given_before_events_go_to_their_keys(frame: Any, ds1: pa.Table) -> None:
@@ -87,9 +87,9 @@ def test_a_million_events(spark: Any, name: str) -> None:
     table = with_rows(datasets.ds1(events=1_000_000, seed=7))
     query = fc.parse(QUERIES[name], DS1, name=name)
     frame = spark.createDataFrame(table)
-    wanted = one_engine(query, table)
+    expected = one_engine(query, table)
     for slices in (1, 4, 32):
-        assert_detects(frame, query, wanted, order_by="row", slices=slices)
+        assert_detects(frame, query, expected, order_by="row", slices=slices)
 
 
 # -------------------------------------------------------------------- real data
@@ -113,9 +113,9 @@ def test_hot_paths(spark: Any, tmp_path: Path, slicing: str) -> None:
     us = table["start_date"].cast(pa.timestamp("us", "UTC"))
     pq.write_table(table.set_column(at, "start_date", us), path)
     query = fc.parse(HOT_PATHS, TRIPS, name="hot_paths")
-    wanted = one_engine(query, table)
-    assert len(wanted) == 18_638
-    assert_detects(spark.read.parquet(str(path)), query, wanted, order_by="row", slicing=slicing, slices=6)
+    expected = one_engine(query, table)
+    assert len(expected) == 18_638
+    assert_detects(spark.read.parquet(str(path)), query, expected, order_by="row", slicing=slicing, slices=6)
 
 
 @pytest.mark.parametrize(("steps", "matches"), [(3, 578), (5, 21)])
@@ -125,9 +125,9 @@ def test_google_prefixes(spark: Any, steps: int, matches: int) -> None:
     names = ["Su a", "Sc b", "Ev c", "Sc d", "Ev e"][:steps]
     where = ["[job, task]", "b.machine = c.machine", "b.machine != d.machine", "d.machine = e.machine"][: steps - 1]
     query = fc.parse(f"PATTERN SEQ({', '.join(names)}) WHERE {' AND '.join(where)} WITHIN 1h", schema, name="prefix")
-    wanted = one_engine(query, table)
-    assert len(wanted) == matches
-    assert_detects(spark.createDataFrame(table), query, wanted, order_by="row", slices=4)
+    expected = one_engine(query, table)
+    assert len(expected) == matches
+    assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=4)
 
 
 # --------------------------------------------------------------------- columns
@@ -146,7 +146,7 @@ WHEN = fc.Schema({"A": {"x": "int64"}}, time="at")
     ],
 )
 def test_times(spark: Any, tmp_path: Path, kind: str, zone: str | None) -> None:
-    """Of every kind they are what the engine reads, whatever the session's zone, through changes of the clock."""
+    """Times of all types equal those of the engine, in any session time zone, across daylight saving changes."""
     days = [datetime(2024, 3, 9, 12) + timedelta(minutes=40 * n) for n in range(90)]
     times: Any = pa.array(days, pa.timestamp("us"))
     schema = fc.Schema({"A": {"x": "int64"}}, time="at", time_zone=zone, time_unit="s")
@@ -182,53 +182,53 @@ def test_columns_of_all_kinds(spark: Any) -> None:
         )  # fmt: skip
         text = "PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.t = b.t AND a.y != b.y WITHIN 50ns RETURN a.t, b.k, a.y"
         query = fc.parse(text, schema)
-        wanted = one_engine(query, table)
-        assert len(wanted) > 100
+        expected = one_engine(query, table)
+        assert len(expected) > 100
         order = None if sequence else "row"
-        assert_detects(spark.createDataFrame(table), query, wanted, order_by=order, slicing=slicing, slices=5)
+        assert_detects(spark.createDataFrame(table), query, expected, order_by=order, slicing=slicing, slices=5)
 
 
 def test_many_types(spark: Any) -> None:
-    """Codes of more types than anybody would write down, some of which are not declared."""
+    """Many event type codes, some of them undeclared."""
     table = pa.table({"at": pa.array(range(2_000), pa.int64()), "kind": pa.array([n * 37 % 97 for n in range(2_000)])})
     codes = {f"T{number}": number * 2 for number in range(40)}
     schema = fc.Schema({name: {} for name in codes}, time="at", type="kind", codes=codes, other_types="ignore")
     query = fc.parse("PATTERN SEQ(T39 a, T0 b) WITHIN 200ns", schema)
-    wanted = one_engine(query, table)
-    assert len(wanted) > 30
-    assert_detects(spark.createDataFrame(table), query, wanted, slices=3)
+    expected = one_engine(query, table)
+    assert len(expected) > 30
+    assert_detects(spark.createDataFrame(table), query, expected, slices=3)
 
 
 def test_settings_of_sql(spark: Any) -> None:
-    """Reserved words, backslashes, and two columns that Spark takes for one."""
+    """Reserved words, backslashes, and two columns that Spark does not distinguish."""
     texts = ["it's \\ü"[n % 2 :] for n in range(300)]
     table = pa.table({"at": range(300), "x": [n % 7 for n in range(300)], "t": texts})
     schema = fc.Schema({"A": {"x": "int64", "t": "string"}}, time="at")
     query = fc.parse("PATTERN SEQ(A a, A b) WHERE a.x = b.x AND a.t = 'it''s \\ü' WITHIN 50ns", schema)
-    wanted = one_engine(query, table)
-    assert len(wanted) > 100
+    expected = one_engine(query, table)
+    assert len(expected) > 100
     frame = spark.createDataFrame(table).cache()
     settings = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.escapedStringLiterals")
     try:
         for setting in settings:
             spark.conf.set(setting, "true")
         for slicing in ("key", "time"):
-            assert_detects(frame, query, wanted, slices=4, slicing=slicing)
+            assert_detects(frame, query, expected, slices=4, slicing=slicing)
     finally:
         for setting in settings:
             spark.conf.unset(setting)
     twice = frame.withColumns({"X ": F.col("x")}).toDF("at", "x", "t", "X")
-    with pytest.raises(fc.SchemaError, match="found columns 'x' and 'X', which Spark takes for one"):
+    with pytest.raises(fc.SchemaError, match="found columns 'x' and 'X', which Spark does not distinguish"):
         fastcep.spark.detect(twice, query)
 
 
 def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
-    """Without an order, events of one time come in that of the query's columns, however the DataFrame is stored."""
+    """Without order_by, the query's columns order events of the same time, however the DataFrame is stored."""
     table = pa.table({"at": [n // 6 for n in range(600)], "x": [n * 31 % 60 for n in range(600)]})
     query = fc.parse("PATTERN SEQ(A a, A b) WHERE b.x = a.x + 1 WITHIN 3ns", WHEN)
-    wanted = one_engine(query, table.sort_by([("at", "ascending"), ("x", "ascending")]))
+    expected = one_engine(query, table.sort_by([("at", "ascending"), ("x", "ascending")]))
     for parts in (1, 5):
-        assert_detects(spark.createDataFrame(table).repartition(parts, "x"), query, wanted, slices=4)
+        assert_detects(spark.createDataFrame(table).repartition(parts, "x"), query, expected, slices=4)
 
 
 def test_no_events(spark: Any) -> None:
@@ -239,7 +239,7 @@ def test_no_events(spark: Any) -> None:
 
 
 def test_attributes_and_functions(spark: Any) -> None:
-    """Columns of all matched events; a function of the user's is sent with its code."""
+    """Attributes of all matched events; user functions are sent with their code."""
 
     @fc.function("int64(int64)", replace=True)
     def doubled(x: int) -> int:
@@ -248,8 +248,8 @@ def test_attributes_and_functions(spark: Any) -> None:
     try:
         table = with_rows(pa.table({"at": list(range(100)), "x": [n % 10 for n in range(100)]}))
         query = fc.parse("PATTERN SEQ(A a, A+ b[]) WHERE b[i].x = doubled(a.x) WITHIN 12ns", WHEN)
-        wanted = one_engine(query, table, attributes=True)
-        assert_detects(spark.createDataFrame(table), query, wanted, order_by="row", slices=3, attributes=True)
+        expected = one_engine(query, table, attributes=True)
+        assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=3, attributes=True)
     finally:
         doubled.unregister()
 
@@ -262,13 +262,13 @@ CLOSED = (
 
 def test_windows_that_events_close(frame: Any, ds1: pa.Table) -> None:
     query = fc.parse(CLOSED + " SELECT last CONSUME consumed", DS1, name="closed")
-    wanted = one_engine(query, ds1)
-    assert len(wanted) > 30
-    assert_detects(frame, query, wanted, order_by="row", slices=5, longest_window="60ms")
+    expected = one_engine(query, ds1)
+    assert len(expected) > 30
+    assert_detects(frame, query, expected, order_by="row", slices=5, longest_window="60ms")
     matches = fastcep.spark.detect(frame, query, order_by="row", slices=5, longest_window="1ms")
-    with pytest.raises(Exception, match="opens is not closed within longest_window='1ms'; give a longer one"):
+    with pytest.raises(Exception, match="opens is not closed within longest_window='1ms'; increase it"):
         matches.count()
-    with pytest.raises(fc.ValidationError, match=r"this is for windows that open and close on events .* leave it out"):
+    with pytest.raises(fc.ValidationError, match=r"has no windows that open and close on events .* omit it"):
         fastcep.spark.detect(frame, fc.parse(QUERIES["Q1"], DS1), longest_window="1ms")
 
 
@@ -300,7 +300,7 @@ def test_what_cannot_be_cut_is_refused_by_name(spark: Any, text: str, message: s
         ({"slices": 0}, "slices=0: expected a whole number from 1 to 1024, or None"),
         ({"order_by": "X"}, "order_by='X': there is no column 'X'; did you mean 'x'"),
         ({"slicing": "key"}, "cannot be cut by key: no attribute is equal"),
-        ({"latency_bound": "1ms"}, "latency_bound=…: detect gives engines no such option"),
+        ({"latency_bound": "1ms"}, "latency_bound=…: detect does not support this engine option"),
     ],
 )
 def test_wrong_options(spark: Any, options: dict[str, Any], message: str) -> None:
@@ -323,11 +323,11 @@ def test_wrong_columns(spark: Any) -> None:
         (fc.DataError, "column 'n': found null in 2 of 3 rows, expected a sequence number", numbered,
          {"n": [4, None, None]}),
     ]  # fmt: skip
-    for kind, message, wanted, columns in cases:
+    for kind, message, expected, columns in cases:
         with pytest.raises(kind, match=message):
-            fastcep.spark.detect(few(spark, **columns), wanted)
+            fastcep.spark.detect(few(spark, **columns), expected)
     late = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {"x": "int64"}}, time="at", time_unit="d"))
-    with pytest.raises(fc.DataError, match="is the time unit right"):
+    with pytest.raises(fc.DataError, match="check the time unit"):
         fastcep.spark.detect(few(spark, at=[1, 2, 2**40]), late)
     with pytest.raises(fc.ValidationError, match="expected a Spark DataFrame"):
         fastcep.spark.detect(pa.table({"at": [1]}), query)
@@ -336,17 +336,17 @@ def test_wrong_columns(spark: Any) -> None:
     taken = fc.parse("PATTERN SEQ(A match_order) WITHIN 5ns", WHEN)
     with pytest.raises(fc.ValidationError, match="has a column 'match_order'"):
         fastcep.spark.detect(few(spark), taken)
-    with pytest.raises(fc.ValidationError, match="gives the order of events with one time; leave order_by out"):
+    with pytest.raises(fc.ValidationError, match="orders events of the same time; omit order_by"):
         fastcep.spark.detect(few(spark, n=[1, 2, 3]), numbered, order_by="x")
 
 
 def test_explain(frame: Any) -> None:
-    told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], DS1), order_by="row", slices=4)
-    assert "slices      by ID; by time, with 1ms before each" in told
-    assert "60,000 events in 4 slices, by time: 0.5% is read again, where to cut by ID numbers" in told
-    told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], NUMBERED), slices=16)
-    assert "by time: 2.5% is read again, where to cut by ID events would have to be counted first" in told
-    told = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"].replace("1ms", "9ms"), NUMBERED), slices=16)
-    assert "slices, by ID: by time 22% would be read again\nagain       9ms before each slice of time" in told
-    assert "keys        128 groups, " in told
-    assert told.endswith("numbers     of the schema's column")
+    text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], DS1), order_by="row", slices=4)
+    assert "slices      by ID; by time, with 1ms before each" in text
+    assert "60,000 events in 4 slices, by time: this reads 0.5% again; a cut by ID would have to number" in text
+    text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], NUMBERED), slices=16)
+    assert "by time: this reads 2.5% again; a cut by ID would have to count all events first" in text
+    text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"].replace("1ms", "9ms"), NUMBERED), slices=16)
+    assert "slices, by ID: a cut by time would read 22% again\noverlap     9ms before each time slice" in text
+    assert "keys        128 groups, " in text
+    assert text.endswith("numbers     from the sequence column")

@@ -1,4 +1,4 @@
-"""``fastcep.spark.fit`` gives the model that `fastcep.fit` gives, on real Spark."""
+"""``fastcep.spark.fit`` returns the model of `fastcep.fit`, on real Spark."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def frame(spark: Any, ds1: pa.Table) -> Any:
 
 
 def assert_equal(one: fc.Model, other: fc.Model) -> None:
-    """The same classes and tables, and numbers up to rounding."""
-    mine, its = HybridModel.of(one), HybridModel.of(other)
+    """Compare classes and tables, with numbers up to rounding."""
+    first, second = HybridModel.of(one), HybridModel.of(other)
     assert one.parts.keys() == other.parts.keys()
-    assert equal_flows(mine.flow, its.flow)
+    assert equal_flows(first.flow, second.flow)
     for name, table in one.parts.items():
         assert table.schema == other.parts[name].schema
         for column in table.column_names:
@@ -56,8 +56,8 @@ def test_the_model_is_that_of_one_process(frame: Any, ds1: pa.Table, name: str) 
     options: dict[str, Any] = {"cost_table": "paper"}
     if name == "count":
         options |= {"per": "leaf", "clusters": "gap", "slices": 3}
-    wanted = fc.fit(query, ds1, **options)
-    assert_equal(fastcep.spark.fit(query, frame, order_by="row", pieces=5, **options), wanted)
+    expected = fc.fit(query, ds1, **options)
+    assert_equal(fastcep.spark.fit(query, frame, order_by="row", pieces=5, **options), expected)
 
 
 def test_it_sheds(frame: Any, ds1: pa.Table, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
     text = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"
     query = fc.parse(text, DS1, name="opened")
     assert_equal(fastcep.spark.fit(query, frame, order_by="row"), fc.fit(query, ds1))
-    with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'opened' is not cut: a window that"):
+    with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'opened' cannot be cut: a window that"):
         fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
 
@@ -85,9 +85,9 @@ def test_refusals(frame: Any, ds1: pa.Table) -> None:
         fastcep.spark.fit(query, frame, slices=100)
     with pytest.raises(fc.ValidationError, match="pieces=0: expected a whole number from 1 to 1024, or None"):
         fastcep.spark.fit(query, frame, pieces=0)
-    for nothing in (frame.limit(0), None):
+    for empty in (frame.limit(0), None):
         with pytest.raises(fc.ValidationError, match="query 'query' has no partial match in 0 events of history"):
-            fc.fit(query, ds1.slice(0, 0)) if nothing is None else fastcep.spark.fit(query, nothing, order_by="row")
+            fc.fit(query, ds1.slice(0, 0)) if empty is None else fastcep.spark.fit(query, empty, order_by="row")
     never = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V > 99 WITHIN 1ms", DS1)
     with pytest.raises(fc.ValidationError, match="has no partial match in 40,000 events of history"):
         fastcep.spark.fit(never, frame, order_by="row")

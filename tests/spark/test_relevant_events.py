@@ -1,4 +1,4 @@
-"""Which events are sent to slices at all: as few as is sure, and none too few."""
+"""The filter of events that are sent to slices drops no event that can affect a query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWN = {"k": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = fc.Schema({"A": OWN, "B": OWN, "C": OWN}, time="at", type="kind", sequence="n")
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a.k = 10", "(c0 = 10L)"),
         ("a.k = 10 AND a.f < 2.5", "(c0 = 10L) AND (c1 < 2.5D)"),
@@ -35,9 +35,9 @@ SCHEMA = fc.Schema({"A": OWN, "B": OWN, "C": OWN}, time="at", type="kind", seque
         ("a.k = 1 AND a.k + 1 = 2 AND a.k = b.k", "(c0 = 1L)"),
     ],
 )
-def test_conditions(text: str, wanted: str | None) -> None:
+def test_conditions(text: str, expected: str | None) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE {text} WITHIN 5ns", SCHEMA)
-    first = "true" if wanted is None else f"({wanted})"
+    first = "true" if expected is None else f"({expected})"
     assert condition(make_plan(query)) == f"(type = 0 AND ({first})) OR (type = 1 AND (true))"
 
 
@@ -67,7 +67,7 @@ def test_types() -> None:
     ],
 )
 def test_nothing_is_missed(spark: Any, text: str) -> None:
-    """With nulls, NaN, and texts of other alphabets."""
+    """The data has nulls, NaN, and non-ASCII strings."""
     count = 2_000
     reals = (0.5, 1.0, 1.5, math.nan, None, 2.0, -0.0)
     table = pa.table({
@@ -79,6 +79,6 @@ def test_nothing_is_missed(spark: Any, text: str) -> None:
     })  # fmt: skip
     pattern, _, partition = text.partition(" PARTITION BY ")
     query = fc.parse(f"PATTERN {pattern} WITHIN 9ns" + (f" PARTITION BY {partition}" if partition else ""), SCHEMA)
-    wanted = one_engine(query, table)
-    assert len(wanted) > 20
-    assert_detects(spark.createDataFrame(table), query, wanted, slices=3, slicing="time")
+    expected = one_engine(query, table)
+    assert len(expected) > 20
+    assert_detects(spark.createDataFrame(table), query, expected, slices=3, slicing="time")

@@ -1,4 +1,4 @@
-"""``SparkRunner``: runs of an evaluation as tasks of Spark give the report that they give here."""
+"""``SparkRunner``: an evaluation on Spark gives the report of a local one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 
 def test_the_report_is_the_same(spark: Any) -> None:
-    """A shedder that nobody can import on another machine included."""
+    """Also with a shedder that other machines cannot import."""
     runner: Runner = SparkRunner(spark)
-    told: list[int] = []
+    progress: list[int] = []
     shedders = ["ri", "rs", lambda seed: RandomEvents(seed)]
     options: dict[str, Any] = {"bounds": ["90%", "50%"], "seeds": 2}
-    report = evaluated(shedders, runner=runner, progress=lambda done, of: told.append(done), **options)
+    report = evaluated(shedders, runner=runner, progress=lambda done, of: progress.append(done), **options)
     assert report.to_json() == evaluated(shedders, **options).to_json()
-    assert told == list(range(13))
+    assert progress == list(range(13))
 
 
 def test_functions_of_the_user_go_along(spark: Any) -> None:
@@ -44,9 +44,9 @@ def test_functions_of_the_user_go_along(spark: Any) -> None:
 
 
 def test_results_come_in_order_from_other_processes(spark: Any) -> None:
-    found = SparkRunner(spark).map(lambda item: (item, os.getpid()), range(40))
-    assert [item for item, _ in found] == list(range(40))
-    assert os.getpid() not in {process for _, process in found}
+    results = SparkRunner(spark).map(lambda item: (item, os.getpid()), range(40))
+    assert [item for item, _ in results] == list(range(40))
+    assert os.getpid() not in {process for _, process in results}
     assert SparkRunner(spark).map(abs, []) == []
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_sent_is_refused(spark: Any) -> None:
         SparkRunner("local")  # type: ignore[arg-type]
 
 
-def test_an_error_that_cannot_be_sent_is_told(spark: Any) -> None:
+def test_an_error_that_cannot_be_sent_is_reported_as_text(spark: Any) -> None:
     class TwoParts(Exception):
         def __init__(self, one: str, other: str) -> None:
             super().__init__(f"{one} and {other}")

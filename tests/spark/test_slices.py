@@ -1,4 +1,4 @@
-"""Slices, put together, find what one engine finds, in its order: random queries, streams and cuts, without Spark."""
+"""All slices together give the matches of a single engine, in its order: random queries, streams and cuts, no Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slices import time_cut
-from fastcep.spark.slicing import _slices_of
+from fastcep.spark.slicing import _slice_count
 
 often_refused = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
@@ -27,29 +27,29 @@ def check_time(case: Case, data: st.DataObject) -> None:
     assert isinstance(context, Context)
     parts = data.draw(st.lists(st.integers(first - 1, last), max_size=9).map(sorted), "parts")
     numbered = case.query.schema.sequence is not None
-    cut = time_cut(parts, data.draw(st.integers(1, 6), "wanted"), context, counted=not numbered)
+    cut = time_cut(parts, data.draw(st.integers(1, 6), "slices"), context, positions=not numbered)
     if cut.edges:
-        cut = cut.placed(sliced.counts(case.events, cut))
+        cut = cut.with_positions(sliced.counts(case.events, cut))
     table = sliced.detected(case.query, case.events, SliceAssignment(cut.slices, cut), numbered=numbered)
-    found = harness.table_rows(case.query, table)
-    event(f"slices: {len(cut.slices)}, matches: {bool(found)}")
-    harness.assert_same(case.query, case.events, found, f"cut at {[piece.start for piece in cut.slices]}")
+    matches = harness.table_rows(case.query, table)
+    event(f"slices: {len(cut.slices)}, matches: {bool(matches)}")
+    harness.assert_same(case.query, case.events, matches, f"cut at {[piece.start for piece in cut.slices]}")
 
 
 def check_key(case: Case, data: st.DataObject) -> None:
     assume(isinstance(slicing_of(make_plan(case.query)).key, KeyPlan))
     first, last = (case.events[0].time, case.events[-1].time) if case.events else (0, 0)
     parts = data.draw(st.lists(st.integers(first - 1, last + 2), max_size=5).map(sorted), "parts")
-    cut, route = sliced.by_key(case.query, case.events, data.draw(st.integers(1, 4), "wanted"), parts)
+    cut, route = sliced.by_key(case.query, case.events, data.draw(st.integers(1, 4), "slices"), parts)
     table = sliced.detected(case.query, case.events, cut, route, numbered=True)
-    found = harness.table_rows(case.query, table)
-    event(f"slices: {len(cut.slices)}, by time: {cut.time is not None}, matches: {bool(found)}")
-    harness.assert_same(case.query, case.events, found, f"cut by key into {len(cut.slices)}")
+    matches = harness.table_rows(case.query, table)
+    event(f"slices: {len(cut.slices)}, by time: {cut.time is not None}, matches: {bool(matches)}")
+    harness.assert_same(case.query, case.events, matches, f"cut by key into {len(cut.slices)}")
 
 
 @given(st.data())
 def test_pieces_have_what_they_need(data: st.DataObject) -> None:
-    """All events of a time around what is owned, so many behind that, and the place of the first one."""
+    """A piece contains the context of the events that it owns, and the position of its first event is right."""
     times = sorted(data.draw(st.lists(st.integers(-20, 60), min_size=1, max_size=40), "times"))
     parts = data.draw(st.lists(st.sampled_from(times), max_size=9).map(sorted), "parts")
     before, after = (
@@ -57,28 +57,29 @@ def test_pieces_have_what_they_need(data: st.DataObject) -> None:
         for _ in range(2)
     )
     after = Context(after.nanoseconds, after.events)
-    cut = time_cut(parts, data.draw(st.integers(1, 6), "wanted"), before, counted=True, after=after)
-    cut = cut.placed([sum(low <= time < high for time in times) for low, high in zip(
+    cut = time_cut(parts, data.draw(st.integers(1, 6), "slices"), before, positions=True, after=after)
+    cut = cut.with_positions([sum(low <= time < high for time in times) for low, high in zip(
         [-99, *cut.edges], [*cut.edges, 99], strict=True)])  # fmt: skip
     owned = 0
     for number, piece in enumerate(cut.slices):
         begin, end = ([-99, *cut.begins][number], [*cut.ends, 99][number])
-        here = [at for at, time in enumerate(times) if begin <= time < end]
-        own = [at for at, time in enumerate(times) if (piece.start is None or piece.start <= time)
+        contained = [seq for seq, time in enumerate(times) if begin <= time < end]
+        own = [seq for seq, time in enumerate(times) if (piece.start is None or piece.start <= time)
                and (piece.stop is None or time < piece.stop)]  # fmt: skip
-        assert here[: len(here)] == list(range(here[0], here[-1] + 1)) if here else not own
-        if here:
-            assert piece.place == here[0]
+        assert contained == list(range(contained[0], contained[-1] + 1)) if contained else not own
+        if contained:
+            assert piece.position == contained[0]
         if piece.skip_before is not None:
-            here = [at for at in here if times[at] >= piece.skip_before]
+            contained = [seq for seq in contained if times[seq] >= piece.skip_before]
             assert piece.skip_before % before.every_nanoseconds == 0
         if own:
             first = piece.start if piece.start is not None else -99
-            assert {at for at, time in enumerate(times) if first - before.nanoseconds <= time <= first} <= set(here)
-            assert set(range(max(0, own[0] - before.events), own[0])) <= set(here)
-            behind = [at for at, time in enumerate(times) if at > own[-1]]
-            near = [at for at in behind if piece.stop is not None and times[at] < piece.stop + after.nanoseconds]
-            assert set(behind[: len(near) + after.events]) <= set(here)
+            near_start = {seq for seq, time in enumerate(times) if first - before.nanoseconds <= time <= first}
+            assert near_start <= set(contained)
+            assert set(range(max(0, own[0] - before.events), own[0])) <= set(contained)
+            later = [seq for seq, time in enumerate(times) if seq > own[-1]]
+            near = [seq for seq in later if piece.stop is not None and times[seq] < piece.stop + after.nanoseconds]
+            assert set(later[: len(near) + after.events]) <= set(contained)
         owned += len(own)
     assert owned == len(times)
 
@@ -91,7 +92,7 @@ SIDES = [
 
 @given(st.data())
 def test_negation_on_both_sides(data: st.DataObject) -> None:
-    """What is decided a window after its first event may have looked back a window before it."""
+    """A match decided one window after its first event may depend on events one window before it."""
     types: dict[str, dict[str, str]] = {name: {} for name in "ABN"}
     schema = fc.Schema(types, time="ts", type="type")
     pattern = data.draw(st.sampled_from(SIDES))
@@ -106,42 +107,42 @@ def test_negation_on_both_sides(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "line", "edge", "wanted"),
+    ("pattern", "line", "edge", "expected"),
     [
-        # The N comes more than a window before the cut, and before it is known that no B comes.
+        # N occurs more than a window before the cut, and before it is decided that B does not occur.
         ("SEQ(NEG N n, A a, NEG B m) WITHIN 5ns", "N@1 A@5 B@12 A@14 N@30", 10, [{"a": 3}]),
-        # As of the N, the A does not take the first B, it takes the second one.
+        # Because of N, A does not take the first B; it takes the second one.
         ("SEQ(NEG N n, A a, B b) WITHIN 6ns STRATEGY skip_till_next", "N@20 A@23 B@24 B@29", 29, [{"a": 1, "b": 3}]),
     ],
 )
-def test_what_hangs_on_more_than_a_window(pattern: str, line: str, edge: int, wanted: list[dict[str, int]]) -> None:
+def test_a_dependency_beyond_the_window(pattern: str, line: str, edge: int, expected: list[dict[str, int]]) -> None:
     schema = fc.Schema({"A": {}, "B": {}, "N": {}}, time="ts", type="type")
     query = fc.parse(f"PATTERN {pattern}", schema)
     events = harness.stream(schema, line)
     context = slicing_of(make_plan(query)).time
     assert isinstance(context, Context)
-    cut = time_cut([edge], 2, context, counted=True)
-    cut = cut.placed(sliced.counts(events, cut))
-    found = harness.table_rows(query, sliced.detected(query, events, SliceAssignment(cut.slices, cut)))
-    harness.assert_same(query, events, found, f"cut at {edge}")
-    assert [row[0] for row in found] == wanted
+    cut = time_cut([edge], 2, context, positions=True)
+    cut = cut.with_positions(sliced.counts(events, cut))
+    matches = harness.table_rows(query, sliced.detected(query, events, SliceAssignment(cut.slices, cut)))
+    harness.assert_same(query, events, matches, f"cut at {edge}")
+    assert [row[0] for row in matches] == expected
 
 
 def test_windows_longer_than_time() -> None:
-    """Slices begin and end at times that there are."""
+    """Slices begin and end at times that fit int64."""
     century = 100 * 365 * 24 * 3_600 * 10**9
     most = 2**63 - 1
-    cut = time_cut([-90 * century // 100, century], 3, Context(most), counted=True, after=Context(most, 1))
-    cut = cut.placed([1] * (len(cut.edges) + 1))
+    cut = time_cut([-90 * century // 100, century], 3, Context(most), positions=True, after=Context(most, 1))
+    cut = cut.with_positions([1] * (len(cut.edges) + 1))
     assert cut.begins == [-most, century - most]
     assert cut.ends[1] == most
     assert all(-most <= edge <= most for edge in cut.edges)
 
 
 @pytest.mark.parametrize(
-    ("events", "wanted"),
+    ("events", "expected"),
     [(0, 1), (100, 1), (60_000, 3), (10**6, 4), (16_000_000, 4), (16_000_001, 8), (10**9, 252), (10**11, 1024)],
 )
-def test_how_many_slices(events: int, wanted: int) -> None:
-    """On two cores: whole rounds, and none too long."""
-    assert _slices_of(4, 4_000_000, events) == wanted
+def test_number_of_slices(events: int, expected: int) -> None:
+    """On two cores: complete rounds, and no slice above the maximum."""
+    assert _slice_count(4, 4_000_000, events) == expected

@@ -1,4 +1,4 @@
-"""What is found out of a stream on Spark before it is cut."""
+"""The survey of a stream on Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 3_000])
-def test_bucketed(spark: Any, count: int) -> None:
-    """As many edges as a stream in a thousand slices has, which no tree of conditions could have."""
-    from fastcep.spark.survey import bucketed
+def test_with_bucket(spark: Any, count: int) -> None:
+    """Up to the number of edges of a stream in a thousand slices, too many for a tree of conditions."""
+    from fastcep.spark.survey import with_bucket
 
     draw = random.Random(count)
     edges = sorted(draw.sample(range(-(10**18), 10**18), count))
     times = [draw.randrange(-(2**63) + 1, 2**63) for _ in range(200)] + edges[:50] + [one - 1 for one in edges[-50:]]
     frame = spark.createDataFrame([(time,) for time in times], "time bigint")
-    found = bucketed(frame, "place", edges).collect()
-    assert [row["place"] for row in found] == [bisect_right(edges, row["time"]) for row in found]
+    rows = with_bucket(frame, "place", edges).collect()
+    assert [row["place"] for row in rows] == [bisect_right(edges, row["time"]) for row in rows]

@@ -13,7 +13,7 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, plain_query, read_by
+from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, columns_read, plain_query
 from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slices import TimeCut
@@ -28,7 +28,7 @@ def by_time(event: Event) -> tuple[int, bool]:
 
 
 def by_key(
-    query: ast.Query, events: Sequence[Event], wanted: int, parts: Sequence[int]
+    query: ast.Query, events: Sequence[Event], slice_count: int, parts: Sequence[int]
 ) -> tuple[SliceAssignment, Route]:
     """Cut by key, of which each value is a group of its own; too large ones by time."""
     plan = make_plan(query)
@@ -53,7 +53,7 @@ def by_key(
     from fastcep.plan.slicing import Context, slicing_of
 
     context = slicing_of(plan).time
-    cut = key_cut(sizes or [0], wanted, parts, context if isinstance(context, Context) else None)
+    cut = key_cut(sizes or [0], slice_count, parts, context if isinstance(context, Context) else None)
 
     def route(event: Event) -> tuple[int, bool]:
         return cut.groups[group(event)], cut.heavy[group(event)]
@@ -79,7 +79,7 @@ def detected(
     rows: int = 3,
 ) -> pa.Table:
     """What all slices find, each by itself, sorted by the order that matches come with."""
-    query_there = plain_query(query, read_by(query))
+    query_there = plain_query(query, columns_read(query))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there)), numbered)

@@ -1,1 +1,1 @@
-"""``fastcep run --checkpoint``: runs that go on after a crash, with position, state and output committed together."""
+"""``fastcep run --checkpoint``: runs that resume after a crash. Position, state and output are committed atomically."""

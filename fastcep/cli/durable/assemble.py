@@ -1,4 +1,4 @@
-"""The outputs of a finished run, put together from what it kept in its folder."""
+"""Assemble the outputs of a finished run from the files in its folder."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from fastcep.cli.durable.record import Part, Record
     from fastcep.cli.job import Job
 
-__all__ = ["check_targets", "missing", "put_together"]
+__all__ = ["assemble", "check_targets", "outdated_outputs"]
 
 _BLOCK = 1 << 20
 
 
 def check_targets(job: Job) -> None:
-    """Refuse outputs that cannot work, before anything is done; ValidationError."""
+    """Raise ValidationError for outputs that cannot be written, before the run starts."""
     if job.outputs.path is not None:
         check_output(job.outputs.path, job.outputs.format)
     if job.lateness.output is not None:
@@ -36,49 +36,49 @@ def check_targets(job: Job) -> None:
         check_target(job.inputs.bad_rows)
 
 
-def missing(record: Record, job: Job) -> dict[str, Path]:
-    """Name the outputs that do not hold all of the run, by option."""
-    wanted = {"--output": job.outputs.path, "--late": job.lateness.output, "--bad-rows": job.inputs.bad_rows}
-    paths = {option: Path(path).resolve() for option, path in wanted.items() if path is not None}
+def outdated_outputs(record: Record, job: Job) -> dict[str, Path]:
+    """Return the paths, by option, of the outputs that are missing or do not hold the complete run."""
+    targets = {"--output": job.outputs.path, "--late": job.lateness.output, "--bad-rows": job.inputs.bad_rows}
+    paths = {option: Path(path).resolve() for option, path in targets.items() if path is not None}
     return {
         option: path
         for option, path in paths.items()
-        if record.written.get(option) != _written(option, path, job) or not path.exists()
+        if record.written.get(option) != _location(option, path, job) or not path.exists()
     }
 
 
-def _written(option: str, path: Path, job: Job) -> str:
-    """What the record says of an output that is written: where, and in which format if that was asked for."""
-    asked = job.outputs.format if option == "--output" else None
-    return str(path) if asked is None else f"{path} ({asked})"
+def _location(option: str, path: Path, job: Job) -> str:
+    """Return the path of an output, and its format if the options set one, as the record stores it."""
+    output_format = job.outputs.format if option == "--output" else None
+    return str(path) if output_format is None else f"{path} ({output_format})"
 
 
-def put_together(folder: Folder, record: Record, job: Job) -> Record:
-    """Write the outputs that do not hold all of a finished run; each appears whole, or stays as it was.
+def assemble(folder: Folder, record: Record, job: Job) -> Record:
+    """Write the outputs that do not hold the complete run; each file is replaced atomically.
 
     Parameters
     ----------
     folder
-        The run's.
+        Folder of the run.
     record
-        Its last commit.
+        Last commit of the run, which is finished.
     job
-        Says where outputs go.
+        Job with the paths of the outputs.
 
     Returns
     -------
     Record
-        The last commit, which now says that they are written.
+        Last commit, which now lists all outputs as written.
 
     Raises
     ------
     ValidationError
-        If one cannot be written.
+        If an output cannot be written.
     SnapshotError
         If a file of the folder is damaged.
     """
     start = perf_counter()
-    paths = missing(record, job)
+    paths = outdated_outputs(record, job)
     if not paths:
         return record
     if "--output" in paths:
@@ -92,12 +92,12 @@ def put_together(folder: Folder, record: Record, job: Job) -> Record:
             sync_folder(path.parent)
         except OSError as error:
             raise ValidationError(f"cannot write '{path}': {error.strerror or error}") from error
-    written = {**record.written, **{option: _written(option, path, job) for option, path in paths.items()}}
+    written = {**record.written, **{option: _location(option, path, job) for option, path in paths.items()}}
     summary = Summary(**record.summary)
     summary.stop(summary.seconds + perf_counter() - start)
-    done = replace(record, number=record.number + 1, written=written, summary=asdict(summary))
-    folder.commit(done, record)
-    return done
+    new_record = replace(record, number=record.number + 1, written=written, summary=asdict(summary))
+    folder.commit(new_record, record)
+    return new_record
 
 
 def _write(folder: Folder, parts: tuple[Part, ...], path: Path, format: str | None) -> None:
@@ -118,5 +118,5 @@ def _copy(folder: Folder, part: Part, path: Path) -> None:
 
 
 def _temporary(folder: Folder, path: Path) -> str:
-    """A name that this run alone uses, so that it replaces what it left when it was killed."""
+    """Return the temporary name of an output: unique to this run, so that a restart replaces what a killed run left."""
     return f".fastcep-{xxh64_hexdigest(repr((str(folder.path.resolve()), str(path))).encode())}.part"

@@ -1,4 +1,4 @@
-"""One commit after the other: what a run has found, where it stands and what its engine holds, as one."""
+"""Commits of a durable run: matches, input position and engine state, written atomically."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ __all__ = ["Commits"]
 
 
 class Commits:
-    """Makes the commits of a run; a context manager that removes what was written but not committed.
+    """Writer of the commits of a run; a context manager that, on an error, removes uncommitted files.
 
     Parameters
     ----------
     folder
-        Where to.
+        Folder of the run.
     settings
-        What belongs into each record.
+        Settings to store in each record.
     every
         Seconds between two commits.
     before
-        The last commit of the run before, None if there was none.
+        Last commit of the previous run, None if there is none.
     late
         Whether late events are kept.
 
     Attributes
     ----------
     matches, late
-        Take what is found until the next commit; ``late`` is None if late events are not kept.
+        Writers of the matches and late events since the last commit; ``late`` is None if late events are not kept.
     rows
-        Of the input, up to the last commit.
+        Number of input rows in the last commit.
     seconds
-        That the commits took, in all.
+        Total time spent on commits.
     """
 
     def __init__(
@@ -69,43 +69,43 @@ class Commits:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for the next."""
+        """True if the time between two commits has passed."""
         return perf_counter() - self._last >= self._every
 
     def commit(
-        self, taker: CountingEngine, summary: Summary, *, finished: bool = False, bad_rows: Part | None = None
+        self, engine: CountingEngine, summary: Summary, *, finished: bool = False, bad_rows: Part | None = None
     ) -> Record:
-        """Commit what was taken and found so far.
+        """Commit the position in the input, the engine state and the matches so far.
 
         Parameters
         ----------
-        taker
-            The engine, and how far it has got.
+        engine
+            Engine of the run, with its position in the input.
         summary
-            The counts.
+            Counts of the run so far.
         finished
-            Whether this is the end; the engine has been flushed then.
+            Whether the input has ended and the engine was flushed.
         bad_rows
-            The file of bad rows.
+            File of bad rows.
 
         Raises
         ------
         ValidationError
-            If something cannot be written; the commit before counts on.
+            If a file cannot be written; the previous commit stays valid.
         """
         start = perf_counter()
         number = self._number
         self.matches.cut()
         if self.late is not None:
             self.late.cut()
-        state = None if finished else self._folder.write(f"state-{number}.fcs", taker.engine.snapshot())
+        state = None if finished else self._folder.write(f"state-{number}.fcs", engine.engine.snapshot())
         late = () if self.late is None else self.late.parts
         record = Record(
-            number, self._settings, taker.rows, taker.digest, state, self.matches.parts, late, bad_rows, finished, {},
+            number, self._settings, engine.rows, engine.digest, state, self.matches.parts, late, bad_rows, finished, {},
             asdict(summary),
         )  # fmt: skip
         self._folder.commit(record, self._before)
-        self._before, self._number, self.rows = record, number + 1, taker.rows
+        self._before, self._number, self.rows = record, number + 1, engine.rows
         self._last = perf_counter()
         self.seconds += self._last - start
         return record

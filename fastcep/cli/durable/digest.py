@@ -1,4 +1,4 @@
-"""What was read so far, in 64 bits a column: tells whether an input begins with the same rows as before."""
+"""Digest of the rows read so far, to check that an input still begins with the same rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ pc: Any = pyarrow.compute
 
 
 class Digest:
-    """A running digest of rows, as the engine sees them; where they are cut into batches does not matter.
+    """Incremental digest of rows as the engine reads them, independent of batch boundaries.
 
-    Each column is hashed for itself, and so are its null flags, and of texts the lengths and the bytes. Rows of types
-    to ignore count, but their values do not.
+    Each column has its own hash, with separate hashes for its null flags and, for strings, for lengths and bytes. Rows
+    of ignored event types are counted, but their values are not hashed.
 
     Parameters
     ----------
     schema
-        What the rows mean.
+        Schema of the rows.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -37,39 +37,39 @@ class Digest:
         self._hashes: list[Any] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Go on by some rows.
+        """Add rows to the digest.
 
         Raises
         ------
         SchemaError, DataError
-            If they cannot be read; nothing was added then.
+            If the rows cannot be read; none is added then.
         """
         if not rows.num_rows:
             return
-        texts = _Texts()
-        events, keep = read(self._schema, rows, texts)
-        parts: list[Any] = [np.ones(rows.num_rows, np.bool_) if keep is None else keep, events.time, events.type]
+        strings = _StringCollector()
+        events, keep = read(self._schema, rows, strings)
+        arrays: list[Any] = [np.ones(rows.num_rows, np.bool_) if keep is None else keep, events.time, events.type]
         if events.sequence is not None:
-            parts.append(events.sequence)
+            arrays.append(events.sequence)
         for column, values, nulls in zip(self._schema.columns, events.columns, events.nulls, strict=True):
-            parts.append(np.zeros(len(events), np.uint8) if nulls is None else nulls)
-            parts += texts.parts(values) if column.dtype == "string" else [values]
+            arrays.append(np.zeros(len(events), np.uint8) if nulls is None else nulls)
+            arrays += strings.lengths_and_bytes(values) if column.dtype == "string" else [values]
         self._rows += rows.num_rows
-        for number, part in enumerate(parts):
+        for number, array in enumerate(arrays):
             if number == len(self._hashes):
                 self._hashes.append(xxh64(seed=number))
-            self._hashes[number].update(_little(part))
+            self._hashes[number].update(_little_endian(array))
 
     def hexdigest(self) -> str:
-        """The digest of all rows so far."""
-        whole = xxh64(self._rows.to_bytes(8, "little"))
-        for part in self._hashes:
-            whole.update(part.digest())
-        return whole.hexdigest()
+        """Return the digest of all rows so far."""
+        combined = xxh64(self._rows.to_bytes(8, "little"))
+        for column_hash in self._hashes:
+            combined.update(column_hash.digest())
+        return combined.hexdigest()
 
 
-class _Texts:
-    """Stands for a table of strings: keeps the texts instead of giving them codes."""
+class _StringCollector:
+    """Replacement for a string table that keeps the strings instead of encoding them."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, Any] = {}
@@ -80,23 +80,23 @@ class _Texts:
         self._arrays[id(codes)] = array
         return codes, null_bytes(array)
 
-    def parts(self, codes: npt.NDArray[np.int64]) -> tuple[Any, Any]:
-        """Of the column that got these codes the lengths of the texts, 0 for a null, and all their bytes."""
+    def lengths_and_bytes(self, codes: npt.NDArray[np.int64]) -> tuple[Any, Any]:
+        """Return the string lengths (0 for a null) and the concatenated bytes of the column that got these codes."""
         array = self._arrays.get(id(codes))
-        if array is None:  # a column without a type, all null
+        if array is None:  # a column of the null type
             return codes, b""
-        texts = array.cast(pa.large_string())
-        lengths = int64_values(pc.binary_length(texts))
-        if texts.null_count:
-            texts = texts.drop_null()  # there may be bytes under a null
-        if not len(texts):
+        strings = array.cast(pa.large_string())
+        lengths = int64_values(pc.binary_length(strings))
+        if strings.null_count:
+            strings = strings.drop_null()  # null slots may hold bytes
+        if not len(strings):
             return lengths, b""
-        offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        return lengths, memoryview(texts.buffers()[2] or b"")[offsets[0] : offsets[-1]]
+        offsets = np.frombuffer(strings.buffers()[1], np.int64)[strings.offset : strings.offset + len(strings) + 1]
+        return lengths, memoryview(strings.buffers()[2] or b"")[offsets[0] : offsets[-1]]
 
 
-def _little(part: Any) -> Any:
-    """The bytes of an array, the same on every machine."""
-    if not isinstance(part, np.ndarray):
-        return part
-    return np.ascontiguousarray(part, part.dtype.newbyteorder("<")).view(np.uint8)
+def _little_endian(array: Any) -> Any:
+    """Return the bytes of an array in little-endian order, the same on every machine."""
+    if not isinstance(array, np.ndarray):
+        return array
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).view(np.uint8)

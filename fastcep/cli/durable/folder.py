@@ -1,4 +1,4 @@
-"""The folder of a durable run: its lock, its files, and the commit that makes new ones count, all at once."""
+"""Folder of a durable run: its lock, its files, and atomic commits."""
 
 from __future__ import annotations
 
@@ -20,63 +20,63 @@ __all__ = ["BAD_ROWS", "SCRATCH", "Folder"]
 
 RECORD = "checkpoint.json"
 LOCK = "lock"
-#: Where bad rows go while the run lasts, and then.
+#: Names of the file of bad rows: during the run, and after it.
 SCRATCH, BAD_ROWS = ".fastcep-bad-rows.part", "bad-rows.jsonl"
-_OURS = re.compile(r"state-\d+\.fcs|(matches|late)-\d+\.arrow|bad-rows\.jsonl|\.fastcep-[\w-]+\.part")
+_RUN_FILE = re.compile(r"state-\d+\.fcs|(matches|late)-\d+\.arrow|bad-rows\.jsonl|\.fastcep-[\w-]+\.part")
 _BLOCK = 1 << 20
 
 
-def _is_ours(name: str) -> bool:
-    """Whether a run has files of this name."""
-    return name in (RECORD, LOCK) or _OURS.fullmatch(name) is not None
+def _is_run_file(name: str) -> bool:
+    """Return whether a run writes files of this name."""
+    return name in (RECORD, LOCK) or _RUN_FILE.fullmatch(name) is not None
 
 
 class Folder:
-    """A folder that one run has for itself; a context manager.
+    """Folder with an exclusive lock for one run; a context manager that releases the lock.
 
-    A commit is one renaming: the record, which names all files that count, takes its name when they are on the disk.
-    Other files are left over from a run that broke off, and `clear` removes them.
+    A commit is one rename: the record, which lists all committed files, takes its final name after they are synced to
+    disk. All other files are left over from an interrupted run, and `clear` removes them.
 
     Parameters
     ----------
     path
-        The folder; it is made if it is not there.
+        Path of the folder; it is created if it does not exist.
 
     Raises
     ------
     ValidationError
-        If it cannot be made or written to, another run uses it, or it holds other files.
+        If the folder cannot be created or written to, another run uses it, or it holds other files.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._told():
-            fresh = not path.exists()
+        with self._os_errors():
+            is_new = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
-            if fresh:
+            if is_new:
                 sync_folder(path.parent)
-            strange = next(path.iterdir(), None)
-            if strange is not None and not (path / LOCK).exists():
+            other_file = next(path.iterdir(), None)
+            if other_file is not None and not (path / LOCK).exists():
                 raise ValidationError(
-                    f"--checkpoint '{path}' is no folder of a run, it has a file '{strange.name}'; give a new or an "
-                    "empty folder"
+                    f"--checkpoint '{path}' is not the folder of a run: it contains '{other_file.name}'; give a new or "
+                    "an empty folder"
                 )
-            linked = next((file.name for file in path.iterdir() if file.is_symlink() and _is_ours(file.name)), None)
+            linked = next((file.name for file in path.iterdir() if file.is_symlink() and _is_run_file(file.name)), None)
             if linked is not None:
                 raise ValidationError(
-                    f"--checkpoint '{path}' has a symbolic link '{linked}', expected a file of its own, as a run "
-                    "replaces and removes its files; put back a copy of the folder, or give a new or an empty folder"
+                    f"--checkpoint '{path}': '{linked}' is a symbolic link, expected a regular file, because a run "
+                    "replaces and removes its files; restore a copy of the folder, or give a new or an empty folder"
                 )
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            with self._told():
+            with self._os_errors():
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except ValidationError as error:
             os.close(self._lock)
             if not isinstance(error.__cause__, BlockingIOError):
                 raise
             raise ValidationError(
-                f"another run uses --checkpoint '{path}'; wait until it has ended, or give another folder"
+                f"another run uses --checkpoint '{path}'; wait until it ends, or give another folder"
             ) from None
 
     def __enter__(self) -> Folder:
@@ -88,19 +88,19 @@ class Folder:
         os.close(self._lock)
 
     def file(self, name: str) -> Path:
-        """The path of a file in it."""
+        """Return the path of a file in the folder."""
         return self.path / name
 
     def read(self) -> Record | None:
-        """Give the last commit, None if there is none.
+        """Return the last commit, None if there is none.
 
         Raises
         ------
         SnapshotError
-            If it, or a file that belongs to it, is damaged or missing.
+            If the record or one of its files is damaged or missing.
         """
         path = self.file(RECORD)
-        with self._told():
+        with self._os_errors():
             if not path.exists():
                 return None
             record = Record.from_bytes(path.read_bytes(), str(path))
@@ -109,8 +109,8 @@ class Folder:
         return record
 
     def measure(self, name: str) -> Part:
-        """Describe a file as it is now."""
-        with self._told(), open(self.file(name), "rb") as file:
+        """Return the size and checksum of a file as it is now."""
+        with self._os_errors(), open(self.file(name), "rb") as file:
             checksum, size = xxh64(), 0
             while block := file.read(_BLOCK):
                 checksum.update(block)
@@ -118,44 +118,44 @@ class Folder:
             return Part(name, size, checksum.hexdigest())
 
     def write(self, name: str, data: bytes) -> Part:
-        """Write a file to the disk and describe it; ValidationError if it cannot be written."""
-        with self._told():
+        """Write a file, sync it to disk, and return its size and checksum; ValidationError if it cannot be written."""
+        with self._os_errors():
             write_blocks(self.file(name), [data], sync=True)
         return Part(name, len(data), xxh64(data).hexdigest())
 
     def adopt(self, name: str, new: str) -> Part:
-        """Give a file, which somebody else has written, another name; it is on the disk then."""
-        with self._told():
+        """Sync a file that another component wrote, rename it, and return its size and checksum."""
+        with self._os_errors():
             sync_file(self.file(name))
             self.file(name).replace(self.file(new))
         return self.measure(new)
 
     def check(self, part: Part) -> None:
-        """Make sure that a file is what was committed; SnapshotError if not."""
+        """Raise SnapshotError if a file differs from the committed one."""
         path = self.file(part.name)
         if not path.is_file():
-            what = "is missing"
+            fault = "is missing"
         elif path.stat().st_size != part.bytes:
-            what = f"has {path.stat().st_size:,} bytes, expected {part.bytes:,}"
+            fault = f"has {path.stat().st_size:,} bytes, expected {part.bytes:,}"
         elif self.measure(part.name) != part:
-            what = "is damaged, its checksum is another"
+            fault = "is damaged: its checksum does not match"
         else:
             return
         raise SnapshotError(
-            f"'{path}' {what}; put back a copy of the folder, or start anew with another --checkpoint folder"
+            f"'{path}' {fault}; restore a copy of the folder, or start over with another --checkpoint folder"
         )
 
     def commit(self, record: Record, before: Record | None) -> None:
-        """Make a record count in the place of the one before, whose files it does not name are removed.
+        """Replace the previous record atomically, and remove the files that only the previous record lists.
 
-        All files that it names are on the disk.
+        All files that the new record lists must be on disk.
 
         Raises
         ------
         ValidationError
-            If it cannot be written; the record before counts on.
+            If the record cannot be written; the previous record stays valid.
         """
-        with self._told():
+        with self._os_errors():
             sync_folder(self.path)
             write_blocks(self.file(RECORD), [record.to_bytes()], sync=True)
             sync_folder(self.path)
@@ -164,16 +164,16 @@ class Folder:
                     self.file(part.name).unlink(missing_ok=True)
 
     def clear(self, record: Record | None, keep: str = "") -> None:
-        """Remove what a run that broke off left beside the record, but for the file `keep`."""
-        known = {keep} if record is None else {keep, *(part.name for part in record.parts)}
-        with self._told():
+        """Remove the files that the record does not list, which an interrupted run left, except the file `keep`."""
+        kept = {keep} if record is None else {keep, *(part.name for part in record.parts)}
+        with self._os_errors():
             for path in self.path.iterdir():
-                if _OURS.fullmatch(path.name) and path.name not in known:
+                if _RUN_FILE.fullmatch(path.name) and path.name not in kept:
                     path.unlink()
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """Remove a file in the end, if it is there."""
+        """Remove a file on exit, if it exists."""
         try:
             yield
         finally:
@@ -181,8 +181,8 @@ class Folder:
                 self.file(name).unlink(missing_ok=True)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say what the operating system says as an error of the user's."""
+    def _os_errors(self) -> Iterator[None]:
+        """Translate errors of the operating system to ValidationError."""
         try:
             yield
         except OSError as error:

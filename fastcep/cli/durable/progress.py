@@ -1,4 +1,4 @@
-"""Open an input where the last run stopped: read again what it had taken, and make sure that it is the same."""
+"""Resume an input where the last run stopped: read the processed rows again and check that they are unchanged."""
 
 from __future__ import annotations
 
@@ -17,86 +17,86 @@ if TYPE_CHECKING:
     from fastcep.engine import Engine, Matches
     from fastcep.io import Source
 
-__all__ = ["CountingEngine", "Rest"]
+__all__ = ["CountingEngine", "RemainingRows"]
 
-_MEND = (
-    ". Give the same input again (rows may have been added at its end), or start anew with another --checkpoint folder"
+_REMEDY = (
+    ". Give the same input again (rows may have been added at its end), or start over with another --checkpoint folder"
 )
 
 
 class CountingEngine:
-    """Hands rows to an engine and keeps count of those that it took.
+    """Engine that counts and digests the rows it accepts.
 
     Parameters
     ----------
     engine
-        The engine.
+        Engine to pass rows to.
     digest
-        Of the rows taken before; it goes on.
+        Digest of the rows that earlier runs processed; new rows are added to it.
     rows
-        How many there were.
+        Number of rows that earlier runs processed.
 
     Attributes
     ----------
     rows
-        How many there are.
-    sound
-        Whether the engine stands behind exactly these rows. After it came to its memory limit, or a query failed, it
-        has lost something.
+        Number of rows processed, those of earlier runs included.
+    consistent
+        Whether the engine state is the result of exactly these rows. False after the engine exceeded its memory limit
+        or a query failed, because both lose state.
     ended
         Whether the engine was flushed.
     """
 
     def __init__(self, engine: Engine, digest: Digest, rows: int) -> None:
         self.engine, self.rows = engine, rows
-        self.sound, self.ended = True, False
+        self.consistent, self.ended = True, False
         self._digest = digest
 
     @property
     def digest(self) -> str:
-        """Of the rows taken."""
+        """The digest of the rows processed."""
         return self._digest.hexdigest()
 
     def process(self, data: pa.RecordBatch, *, origin: str, rows: npt.NDArray[np.int64]) -> Matches:
         """See `fastcep.Engine.process`."""
-        self.sound = False
+        self.consistent = False
         try:
             matches = self.engine.process(data, origin=origin, rows=rows)
         except (DataError, SchemaError, ValidationError):
-            self.sound = True  # of the batch nothing was taken
+            self.consistent = True  # the engine rejected the batch as a whole
             raise
         except MemoryLimitError as error:
-            self.sound = error.matches is None
+            self.consistent = error.matches is None
             raise
         self._digest.add(data)
         self.rows += data.num_rows
-        self.sound = True
+        self.consistent = True
         return matches
 
     def flush(self) -> Matches:
         """See `fastcep.Engine.flush`."""
-        self.sound, self.ended = False, True
+        self.consistent, self.ended = False, True
         matches = self.engine.flush()
-        self.sound = True
+        self.consistent = True
         return matches
 
 
-class Rest:
-    """The rows of an input behind those that were taken before; what a `Source` is for an engine.
+class RemainingRows:
+    """Input rows after those that earlier runs processed; can replace a `Source`.
 
     Parameters
     ----------
     source
-        The input, from its beginning.
+        Input, at its start.
     digest
-        Takes the rows that are read again.
+        Digest that the rows read again are added to.
     record
-        The last commit; None: all rows are new.
+        Last commit; None: no row was processed yet.
 
     Raises
     ------
     DataError
-        If the input does not begin with the rows that were taken before.
+        If the input does not begin with the rows that were processed before.
     """
 
     def __init__(self, source: Source, digest: Digest, record: Record | None) -> None:
@@ -116,30 +116,30 @@ class Rest:
 
     def _skip(self, digest: Digest, record: Record) -> None:
         try:
-            left = self._read(digest, record.rows)
+            missing = self._read(digest, record.rows)
         except (DataError, SchemaError) as error:
             raise DataError(
-                f"{error}. When the checkpoint was made the first {record.rows:,} rows could be taken, so the input "
-                f"was changed{_MEND}"
+                f"{error}. The first {record.rows:,} rows were valid when the checkpoint was made, so the input has "
+                f"changed{_REMEDY}"
             ) from error
-        if left:
+        if missing:
             raise DataError(
-                f"{self._source.path}: found {record.rows - left:,} rows, expected at least the {record.rows:,} that "
-                f"were taken before; it was cut short{_MEND}"
+                f"{self._source.path}: found {record.rows - missing:,} rows, expected at least the {record.rows:,} "
+                f"that the last commit includes; the input was truncated{_REMEDY}"
             )
         if digest.hexdigest() != record.digest:
             raise DataError(
-                f"{self._source.path}: its first {record.rows:,} rows are others than those that were taken before, "
-                f"so it was rewritten{_MEND}"
+                f"{self._source.path}: its first {record.rows:,} rows differ from those that the last commit includes; "
+                f"the input was rewritten{_REMEDY}"
             )
 
-    def _read(self, digest: Digest, left: int) -> int:
-        """Read so many rows again; give how many were missing."""
-        while left and (batch := next(self._source, None)) is not None:
-            count = min(left, batch.num_rows)
+    def _read(self, digest: Digest, remaining: int) -> int:
+        """Read the first `remaining` rows again, and return how many of them are missing."""
+        while remaining and (batch := next(self._source, None)) is not None:
+            count = min(remaining, batch.num_rows)
             digest.add(batch.slice(0, count))
-            left -= count
+            remaining -= count
             if count < batch.num_rows:
                 self.origin, self.rows = self._source.origin, self._source.rows[count:]
                 self._held = batch.slice(count)
-        return left
+        return remaining

@@ -1,4 +1,4 @@
-"""The commit record, ``checkpoint.json``: what belongs together at one moment of a run."""
+"""Commit record ``checkpoint.json``: the position, state and output files of a run at one moment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Part:
-    """A file of the folder: its name, size in bytes and xxhash64 checksum."""
+    """File of the folder: its name, size in bytes and xxhash64 checksum."""
 
     name: str
     bytes: int
@@ -46,28 +46,28 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """All that a run needs to go on.
+    """Commit of a run, from which it can resume.
 
     Attributes
     ----------
     number
-        Of the commit, from 1.
+        Number of the commit, from 1.
     settings
-        What must be the same when the run goes on, see `fastcep.cli.durable.settings`.
+        Settings that must not change when the run resumes, see `fastcep.cli.durable.settings`.
     rows, digest
-        How many rows of the input were taken, and their `Digest`.
+        Number of input rows processed, and their `Digest`.
     state
-        The engine's snapshot; None when the run is finished.
+        Snapshot of the engine; None when the run is finished.
     matches, late
         Arrow files of the matches and the late events, in order.
     bad_rows
-        The file of bad rows of a finished run, if it keeps them.
+        File of bad rows of a finished run, None if it keeps none.
     finished
-        Whether the input was taken to its end and the engine was flushed.
+        Whether all input was processed and the engine was flushed.
     written
-        The outputs that hold all of it, by option.
+        Outputs that hold the complete run, by option.
     summary
-        The counts so far.
+        Counts so far, the fields of `Summary`.
     """
 
     number: int
@@ -84,43 +84,44 @@ class Record:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All files that belong to it."""
+        """All files that the record lists."""
         others = (part for part in (self.state, self.bad_rows) if part is not None)
         return (*others, *self.matches, *self.late)
 
     def to_bytes(self) -> bytes:
-        """Give the record as JSON, with its format and a checksum."""
+        """Serialise the record as JSON, with its format and a checksum."""
         data = {"format": FORMAT, **asdict(self)}
         return json.dumps(data | {"checksum": _checksum(data)}, indent=1).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Record:
-        """Read what `to_bytes` gave.
+        """Parse the JSON of `to_bytes`.
 
         Parameters
         ----------
         data
-            The JSON.
+            JSON text in UTF-8.
         name
-            The file's name, for messages.
+            Name of the file, for messages.
 
         Raises
         ------
         SnapshotError
-            If it is damaged, or of a format that this version does not know.
+            If the record is damaged, or of an unknown format.
         """
         try:
             values = json.loads(data)
             if not isinstance(values, dict):
                 raise Misfit("the record", shown(values), "a JSON object")
-            found = values.pop("format", None)
-            if type(found) is int and found > FORMAT:
+            record_format = values.pop("format", None)
+            if type(record_format) is int and record_format > FORMAT:
                 raise SnapshotError(
-                    f"'{name}' has format {found}, expected at most {FORMAT}; a newer fastcep wrote it, use that one"
+                    f"'{name}' has format {record_format}, expected at most {FORMAT}; use the newer fastcep that "
+                    "wrote it"
                 )
-            if values.pop("checksum", None) != _checksum({"format": found, **values}):
-                raise ValueError("its checksum is another")
-            _check({"format": found, **values})
+            if values.pop("checksum", None) != _checksum({"format": record_format, **values}):
+                raise ValueError("its checksum does not match")
+            _check({"format": record_format, **values})
             for key in ("matches", "late"):
                 values[key] = tuple(Part(**part) for part in values[key])
             for key in ("state", "bad_rows"):
@@ -128,48 +129,49 @@ class Record:
             return cls(**values)
         except (ValueError, RecursionError) as error:
             raise SnapshotError(
-                f"'{name}' is damaged ({error}); put back a copy of the folder, or start anew with another "
+                f"'{name}' is damaged ({error}); restore a copy of the folder, or start over with another "
                 "--checkpoint folder"
             ) from None
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Refuse what no run has recorded, above all files that are not its own: `Misfit`."""
+    """Raise `Misfit` for values that no run writes, above all for names of foreign files."""
     _RECORD(values, "")
     if values["finished"] != (values["state"] is None):
-        found = "a state" if values["finished"] else "null"
-        raise Misfit("state", found, "null for a run that is finished, else a file")
+        if values["finished"]:
+            raise Misfit("state", "a file", "null, as the run is finished")
+        raise Misfit("state", "null", "a file, as the run is not finished")
     parts = [*values["matches"], *values["late"], *filter(None, (values["state"], values["bad_rows"]))]
     names = [part["name"] for part in parts]
     if len(set(names)) < len(names):
-        raise Misfit("matches, late", "a file that is named twice", "each once")
+        raise Misfit("matches, late", "a duplicate file", "distinct files")
     for name in names:
         number = re.sub(r"\D", "", name)
         if number and not 0 < int(number) <= values["number"]:
-            raise Misfit("number", f"{values['number']} beside the file {name!r}", "that of the last commit")
+            raise Misfit("number", f"{values['number']} with the file {name!r}", "the number of the last commit")
 
 
 def _setting(value: Any, name: str) -> None:
-    """A value of an option: a text, a list of texts, a number, true, false or null."""
+    """Check the value of an option: a text, a list of texts, a number, true, false or null."""
     check = listed(TEXT) if type(value) is list else anything if type(value) in _SCALARS else TEXT
     check(value, name)
 
 
 def _settings(value: Any, name: str) -> None:
-    """What must be the same when the run goes on: values of options, and name and text of each query."""
+    """Check the settings: values of options, and name and text of each query."""
     by_name(anything)(value, name)
     listed(sequence(TEXT, TEXT))(value.get("queries"), f"{name}.queries")
-    by_name(_setting)({key: own for key, own in value.items() if key != "queries"}, name)
+    by_name(_setting)({key: setting for key, setting in value.items() if key != "queries"}, name)
 
 
 def _file(pattern: str, shape: str) -> Check:
-    """A file of the folder, by a pattern for its whole name."""
+    """Return the check of a file of the folder; `pattern` matches its complete name."""
 
-    def name(value: Any, where: str) -> None:
+    def check_name(value: Any, where: str) -> None:
         if type(value) is not str or not re.fullmatch(pattern, value, re.ASCII):
             raise Misfit(where, shown(value), f"the name of a file of the folder, {shape}")
 
-    return record({"name": name, "bytes": COUNT, "checksum": TEXT})
+    return record({"name": check_name, "bytes": COUNT, "checksum": TEXT})
 
 
 _SCALARS = (str, int, float, bool, type(None))

@@ -1,4 +1,4 @@
-"""Tables on disk in pieces: what was found between two commits is a file."""
+"""Tables on disk in segments: each file holds the rows between two commits."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["Segments", "tables"]
 
 
 class Segments:
-    """Writes tables, one behind the other, to files that are whole when they are `cut`.
+    """Writer of consecutive tables to segment files, which `cut` completes.
 
-    The first file is made even if it has no rows, so that the columns are known.
+    The first file is written even without rows, so that the columns are known.
 
     Parameters
     ----------
     folder
-        Where they go.
+        Folder of the run.
     stem
-        The files are called ``{stem}-{number}.arrow``.
+        Start of the file names ``{stem}-{number}.arrow``.
     parts
-        The files that there are.
+        Existing files.
     number
-        Of the next file.
+        Number of the next file.
     """
 
     def __init__(self, folder: Folder, stem: str, parts: Iterable[Part], number: int) -> None:
@@ -48,7 +48,7 @@ class Segments:
         self._writer.write(table)
 
     def cut(self) -> None:
-        """Finish the file, if there is one to finish; it is on the disk then, and one of the `parts`."""
+        """Complete the current file, if there is one, sync it to disk, and append it to `parts`."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
@@ -56,7 +56,7 @@ class Segments:
         self._number += 1
 
     def abandon(self) -> None:
-        """Remove what was written since the last cut."""
+        """Remove the rows written since the last cut."""
         if self._writer is not None:
             self._writer.abandon()
 
@@ -66,19 +66,19 @@ class Segments:
 
 
 def tables(folder: Folder, parts: Iterable[Part]) -> Iterator[pa.Table]:
-    """Give what segments hold, piece by piece; SnapshotError if one is damaged."""
+    """Yield the rows of segments, one record batch at a time; SnapshotError if a file is damaged."""
     for part in parts:
         folder.check(part)
         path = folder.file(part.name)
         with ExitStack() as opened:
             try:
                 reader = opened.enter_context(pa.ipc.open_file(opened.enter_context(pa.memory_map(str(path)))))
-                pieces = range(reader.num_record_batches)
+                batches = range(reader.num_record_batches)
             except (pa.ArrowException, OSError) as error:
                 raise _malformed(path, error) from None
-            if not pieces:
+            if not batches:
                 yield reader.schema.empty_table()
-            for number in pieces:
+            for number in batches:
                 try:
                     batch = reader.get_batch(number)
                     batch.validate(full=True)
@@ -89,6 +89,6 @@ def tables(folder: Folder, parts: Iterable[Part]) -> Iterator[pa.Table]:
 
 def _malformed(path: Path, error: Exception) -> SnapshotError:
     return SnapshotError(
-        f"'{path}' is no Arrow file as a run writes it ({error}). Its checksum is right, so it was written like that; "
-        "put back a copy of the folder, or start anew with another --checkpoint folder"
+        f"'{path}' is not a valid Arrow file ({error}), although its checksum matches, so no run wrote it; "
+        "restore a copy of the folder, or start over with another --checkpoint folder"
     )

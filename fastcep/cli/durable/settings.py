@@ -1,4 +1,4 @@
-"""What must be the same when a run goes on: queries, functions, and the options that decide what is found."""
+"""Settings that must not change when a run resumes: queries, functions, and the options that affect the matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["check_settings", "make_settings"]
 
 
 def make_settings(job: Job) -> dict[str, Any]:
-    """Gather them."""
+    """Return the settings of a job, by option, as the record stores them."""
     inputs, engine, shedding = job.inputs, job.engine, job.shedding.settings()
     return {
         "schema": document_text(Document(job.schema, ())),
@@ -44,7 +44,7 @@ def make_settings(job: Job) -> dict[str, Any]:
 
 
 def _duration(text: str | None) -> str | None:
-    """A duration as it is usually written; of what is none the engine will say so."""
+    """Normalise the text of a duration; a malformed one is returned unchanged, and the engine rejects it later."""
     try:
         return None if text is None else format_duration(parse_duration(text))
     except ValidationError:
@@ -52,47 +52,49 @@ def _duration(text: str | None) -> str | None:
 
 
 def check_settings(recorded: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on with others than were recorded.
+    """Compare the settings of this run with the recorded ones.
 
     Raises
     ------
     ValidationError
-        Names all that differ.
+        If settings differ; the message lists all differences.
     """
-    then = SheddingOptions().settings() | dict(recorded)  # a record may be older than these options
-    differing = [_difference(key, then.get(key), now.get(key)) for key in now if then.get(key) != now.get(key)]
-    if differing:
+    expected = SheddingOptions().settings() | dict(recorded)  # a record may be older than these options
+    differences = [
+        _difference(key, expected.get(key), now.get(key)) for key in now if expected.get(key) != now.get(key)
+    ]
+    if differences:
         raise ValidationError(
-            f"the run of --checkpoint '{folder}' was begun with others: {'; '.join(differing)}. Give the same as then, "
-            "or start anew with another --checkpoint folder"
+            f"the run of --checkpoint '{folder}' was started with other settings: {'; '.join(differences)}. Use the "
+            "original settings, or start over with another --checkpoint folder"
         )
 
 
-def _difference(key: str, then: Any, now: Any) -> str:
+def _difference(key: str, expected: Any, now: Any) -> str:
     if key == "schema":
-        return "the schema (STREAM and EVENT) is another"
+        return "the schema (STREAM and EVENT) has changed"
     if key == "--functions":
-        return "the file of --functions is another" if then and now else f"--functions was {_given(then)}"
+        return "the file of --functions has changed" if expected and now else f"--functions was {_presence(expected)}"
     if key == "queries":
-        texts = dict(then)
+        texts = dict(expected)
         changed = [name for name, text in now if texts.get(name, text) != text]
         if changed:
-            return f"the query {', '.join(changed)} is another"
-        return f"found the queries {_names(now)}, expected {_names(then)}"
+            return f"the query {', '.join(changed)} has changed"
+        return f"found the queries {_names(now)}, expected {_names(expected)}"
     if isinstance(now, bool):
-        return f"{key} was {_given(then)}"
-    return f"found {key} {_shown(now)}, expected {_shown(then)}"
+        return f"{key} was {_presence(expected)}"
+    return f"found {key} {_as_text(now)}, expected {_as_text(expected)}"
 
 
 def _names(queries: list[list[str]]) -> str:
     return ", ".join(name for name, _ in queries)
 
 
-def _given(value: Any) -> str:
+def _presence(value: Any) -> str:
     return "given" if value else "not given"
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(value)
     return "not given" if value is None else json.dumps(value, ensure_ascii=False)
