@@ -216,9 +216,9 @@ def test_a_plan_with_classes_is_a_value() -> None:
     ("b.V + x.V", "unknown variable 'x'; the pattern has a, n, b, c", "      ^^^"),
     ("a.W", "unknown attribute 'W' of A", "^^^"),
     ("a.S + 1", "+ needs numbers", "^^^"),
-    ("a", "a stands for an event, not a value; write a.attribute", "^"),
+    ("a", "a is an event, not a value; write a.attribute", "^"),
     ("n.V + a.V", "n is negated, so a partial match has no event of it; leave n.V out", "^^^"),
-    ("[ID]", "stands only as a condition of its own", "^^^^"),
+    ("[ID]", "is allowed only as a separate condition", "^^^^"),
 ])  # fmt: skip
 def test_wrong_expressions(text: str, message: str, caret: str) -> None:
     """They name the class and show where."""

@@ -63,7 +63,7 @@ def test_what_return_has_already_is_not_repeated() -> None:
     [
         (
             'PATTERN SEQ(A a) WITHIN 1h RETURN a.v + 1 AS "a.v"',
-            "query 'query': the RETURN column 'a.v' has the name of an attribute's column and another meaning; rename",
+            "query 'query': the RETURN column 'a.v' has the name of an attribute's column but another meaning; rename",
         ),
         (
             'PATTERN SEQ(A a, B "a.time") WITHIN 1h',
@@ -86,7 +86,8 @@ def test_two_attributes_of_one_name() -> None:
 
 def test_many_matches_in_one_result_have_no_attributes() -> None:
     query = fc.parse("EVENT A () QUERY q PATTERN SEQ(A a) WITHIN 1h SELECT cumulative")
-    with pytest.raises(fc.ValidationError, match="query 'q', with the attributes of all events: RETURN speaks of one"):
+    with pytest.raises(fc.ValidationError, match="query 'q', with the attributes of all events: RETURN describes a "
+    "single"):
         fc.with_attributes(query)
 
 

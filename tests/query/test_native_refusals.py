@@ -88,7 +88,7 @@ def formatted(x: float) -> float:
         (two_kinds, "return ", "Can't unify return type"),  # Numba names them in any order
         (own_class, "return Point().x", "Untyped global name 'Point'"),
         (file, "with open", "with"),
-        (named_exception, "except ZeroDivisionError", "Numba catches by 'except Exception' only"),
+        (named_exception, "except ZeroDivisionError", "Numba supports only 'except Exception'"),
         (formatted, "print(", "format spec in f-strings"),
     ],
 )
@@ -98,7 +98,7 @@ def test_what_numba_cannot_compile(python: Any, line: str, reason: str) -> None:
         function.check()
     message = str(caught.value)
     assert message.startswith(f"function '{python.__name__}' cannot be compiled by Numba: {__file__}, line ")
-    assert reason in message and "; keep to numbers, bools," in message
+    assert reason in message and "; use only numbers, bools," in message
     assert "\n" not in message and "pipeline" not in message
     assert f"`{line}" in message or python in (file, formatted)
     assert caught.value.__suppress_context__
