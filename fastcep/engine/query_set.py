@@ -149,7 +149,7 @@ class QuerySet:
         if plan.other is not None:
             untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
             if untried:
-                running.plan = replace(plan, why=f"the usual one: with {untried} no other is tried")
+                running.plan = replace(plan, why=f"default: with {untried} no other is tried")
             else:
                 running.trial = StoreTrial(replace(plan.other, why="tried"), link, position)
         return running

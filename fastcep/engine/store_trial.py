@@ -25,7 +25,7 @@ __all__ = ["CUT_SHORT", "TRIED", "StoreTrial"]
 TRIED = 1 << 12
 
 #: Why a query has rows whose trial came to no end.
-CUT_SHORT = "the usual one: the other could not be tried to the end"
+CUT_SHORT = "default: the other could not be tried to the end"
 
 _MOST_EVENTS = 1 << 17
 _WINDOWS = 2

@@ -99,7 +99,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels").write_text("")
-    with pytest.raises(CacheError, match="cannot make the folder"):
+    with pytest.raises(CacheError, match="cannot create the folder"):
         Cache(tmp_path / "kernels")
 
 

@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(background, "_NICE", 0)  # the tests do wait for the compiler
     monkeypatch.setattr(background, "BACKGROUND", fresh)
     monkeypatch.setattr(service, "BACKGROUND", fresh)
-    monkeypatch.setattr(service, "_said", set())
+    monkeypatch.setattr(service, "_warned", set())
     monkeypatch.setattr(service, "loaded", lambda key: loaded.get(key))
     loaded: dict[str, int] = {}
     load = service.load

@@ -188,7 +188,7 @@ def test_it_is_rows() -> None:
     """So neither is tried, and asking for the other one is refused as ever."""
     made = plan(Q1, {"b": ["b.V"]}, store="factorised")
     assert (made.store, made.rows_only) == ("rows", "partial matches are shed")
-    assert made.why == "the only one: partial matches are shed"
+    assert made.why == "only option: partial matches are shed"
     assert plan(Q1, {"b": ["b.V"]}, index="key").index == "key"
 
 
@@ -232,8 +232,8 @@ def test_wrong_expressions(text: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(("classes", "message"), [
     ({"bb": ["a.V"]}, "class of 'bb': query 'query' binds no such variable; did you mean 'b'?"),
     ({"n": ["a.V"]}, "class of 'n': query 'query' binds no such variable; it is negated"),
-    ({"b": "a.V"}, "class of 'b': expected a list of expressions as text, found 'a.V'"),
-    ({"b": [1]}, "class of 'b': expected a list of expressions as text, found [1]"),
+    ({"b": "a.V"}, "class of 'b': expected a list of expressions as strings, found 'a.V'"),
+    ({"b": [1]}, "class of 'b': expected a list of expressions as strings, found [1]"),
     ({"b": ["a.V"] * 65}, "class of 'b': 65 expressions, expected at most 64"),
 ])  # fmt: skip
 def test_wrong_classes(classes: Any, message: str) -> None:
@@ -251,7 +251,7 @@ def test_too_much_to_carry() -> None:
     assert make_plan(query, classes=classes).states[0].registers == 60
     query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE " + " AND ".join(f"a.x{n} < c.x{n}" for n in range(60, 70))
                      + " WITHIN 8ms", wide)  # fmt: skip
-    with pytest.raises(ValidationError, match="has to carry 70 values for later conditions and classes, expected at"):
+    with pytest.raises(ValidationError, match="would carry 70 values for later conditions and classes, expected at"):
         make_plan(query, classes=classes)
 
 

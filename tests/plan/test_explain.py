@@ -186,7 +186,7 @@ def check_whole(told: dict[str, Any], formats: dict[str, str]) -> None:
         assert len(drawn) == len(told["edges"])
         assert ("q0notes" in formats[form]) == bool(notes(told))
     for told_below in (True, False):
-        drawing = svg([told], told=told_below)
+        drawing = svg([told], with_text=told_below)
         root = ElementTree.fromstring(drawing)
         paths = [element for element in root.iter() if element.tag == f"{NS}path"]
         frames = [element for element in root.iter() if element.get("rx") == "8"]
@@ -286,7 +286,7 @@ def test_what_reads_the_ring_is_named() -> None:
     ring = {entry["column"]: entry["why"] for entry in facts(make_plan(CASES["union"][0]))["ring"]}
     assert ring == {
         "type": ["RETURN x.n"],
-        "seq": ["matches name their events by it"],
+        "seq": ["matches identify their events by it"],
         "n": ["RETURN x.n"],
         "sold": ["RETURN x.n"],
     }

@@ -199,7 +199,7 @@ def test_nothing_overlaps_in_the_picture_of_any_query(case: strategies.Case) -> 
 
 def check_picture(one: fc.Query) -> None:
     """No two texts meet, a box's text fits the box, boxes stand apart, and all is inside of the picture."""
-    root = ElementTree.fromstring(svg([facts(make_plan(one))], told=False))
+    root = ElementTree.fromstring(svg([facts(make_plan(one))], with_text=False))
     outer = root.find(f"{NS}g")
     assert outer is not None
     picture = outer.find(f"{NS}g")

@@ -18,7 +18,7 @@ HOT = (
 END = "WITHIN 8ms"
 TYPES = {"s": "string", "p": "bool", "x": "float64", "n": "int64"}
 TEXTS = fc.Schema(dict.fromkeys("ABC", TYPES), type="type")
-NOTHING = "no attribute is equal for all of its variables, negated ones included"
+NOTHING = "no attribute is equal in all variables, including negated ones"
 
 KEYED = {
     f"PATTERN SEQ(A a) WHERE [ID] {END}": "ID",
@@ -66,7 +66,7 @@ NOT_KEYED = {
     f"PATTERN SEQ(A+ a[], C c) WHERE a[last].ID = c.ID {END}": NOTHING,
     f"PATTERN SEQ(A+ a[], C c) WHERE a[i].ID = c.ID {END}": "not every step joins by ID",
     f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",
-    f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A stands for two variables with different keys",
+    f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A can be bound to two variables with different keys",
     f"PATTERN SEQ(A a, B b) WHERE a.ID = b.F {END}": "ID = F is not of one type",
     f"PATTERN SEQ(A a, B b) WHERE a.time = b.ID {END}": NOTHING,
     f"PATTERN SEQ(A a, B b) WHERE a.type = b.type AND a.seq = b.V {END}": NOTHING,

@@ -58,9 +58,9 @@ def test_windows_that_events_close_have_a_longest() -> None:
     [
         ("SEQ(A a, B b) WHERE [k] WITHIN 9 EVENTS", "WITHIN 9 EVENTS counts"),
         ("SEQ(A a, B b) WHERE [k] WINDOW OPEN ON A w CLOSE AFTER 9ns", "WINDOW is opened"),
-        ("SEQ(A a, B b) WHERE [k] WITHIN 9ns STRATEGY strict_contiguity", "contiguity is that of the stream"),
-        ("SEQ(A a, NEXT B b) WHERE [k] WITHIN 9ns", "contiguity is that of the stream"),
-        ("SEQ(A a, B b) WITHIN 9ns", "no attribute is equal for all of its variables"),
+        ("SEQ(A a, B b) WHERE [k] WITHIN 9ns STRATEGY strict_contiguity", "contiguity applies to the stream"),
+        ("SEQ(A a, NEXT B b) WHERE [k] WITHIN 9ns", "contiguity applies to the stream"),
+        ("SEQ(A a, B b) WITHIN 9ns", "no attribute is equal in all variables"),
     ],
 )
 def test_not_by_key(text: str, reason: str) -> None:
