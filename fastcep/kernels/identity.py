@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 @cache
 def identity() -> dict[str, str]:
-    """Return versions of fastcep, Numba and LLVM, a hash of the compiling code, and LLVM's name and features of the CPU."""
+    """Return versions of fastcep, Numba and LLVM, a hash of the compiling code, and LLVM's description of the CPU."""
     import llvmlite.binding as llvm
 
     compiling_code = hashlib.blake2b(digest_size=8)

@@ -165,7 +165,7 @@ class Kernels:
         self._missing.discard(key)
 
     def wait(self, nanoseconds: int) -> bool:
-        """Call `swap` until no kernel is missing or the time is over; return whether all programs are generated code."""
+        """Call `swap` until no kernel is missing or time is over; return whether all programs are generated code."""
         end = time.monotonic_ns() + nanoseconds
         self.swap()
         while self._missing and time.monotonic_ns() < end:

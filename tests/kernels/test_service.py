@@ -190,7 +190,7 @@ def test_without_a_python_to_start_the_interpreter_serves(folder: Path, monkeypa
     monkeypatch.setattr(sys, "executable", "/usr/bin/something-else")
     alone = engine()
     assert not alone.compile("1s")
-    assert "no Python interpreter" in alone.metrics()["kernels"]["reason"]
+    assert "not a Python interpreter" in alone.metrics()["kernels"]["reason"]
     assert alone.process(EVENTS).to_arrow() == expected()
 
 

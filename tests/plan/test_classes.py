@@ -150,7 +150,7 @@ def test_kleene_variable() -> None:
 
 
 def test_of_all_elements_means_nothing_here() -> None:
-    with pytest.raises(ParseError, match=r"\[i\] goes through all elements") as caught:
+    with pytest.raises(ParseError, match=r"\[i\] refers to all elements") as caught:
         plan(KLEENE, {"b": ["a.V", "a.V + b[i].V"]})
     assert str(caught.value).splitlines()[1:] == ["  a.V + b[i].V", "        ^^^^^^"]
     assert str(caught.value).startswith("class of b:1:7: ")
@@ -217,7 +217,7 @@ def test_a_plan_with_classes_is_a_value() -> None:
     ("a.W", "unknown attribute 'W' of A", "^^^"),
     ("a.S + 1", "+ needs numbers", "^^^"),
     ("a", "a is an event, not a value; write a.attribute", "^"),
-    ("n.V + a.V", "n is negated, so a partial match has no event of it; leave n.V out", "^^^"),
+    ("n.V + a.V", "n is negated, so a partial match has no event of it; remove n.V", "^^^"),
     ("[ID]", "is allowed only as a separate condition", "^^^^"),
 ])  # fmt: skip
 def test_wrong_expressions(text: str, message: str, caret: str) -> None:
