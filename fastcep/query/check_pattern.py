@@ -334,10 +334,10 @@ def _check_bounds(part: ast.Member | ast.Group, spans: Spans) -> None:
 
 def _check_distinct(pattern: ast.AnyOf, name: str, schema: Schema, spans: Spans) -> None:
     (member,) = pattern.members
-    known = [*attribute_dtypes(schema, member.types), *BUILTINS]
-    if name not in known:
+    names = [*attribute_dtypes(schema, member.types), *BUILTINS]
+    if name not in names:
         owner = " | ".join(member.types)
         raise Problem(
-            f"unknown attribute '{name}' of {owner} after DISTINCT{suggest(name, known, 'it has')}",
+            f"unknown attribute '{name}' of {owner} after DISTINCT{suggest(name, names, 'it has')}",
             spans.of(pattern, "distinct"),
         )

@@ -13,7 +13,7 @@ from fastcep.query.types import Scope, type_of
 __all__ = ["parse_feature"]
 
 
-def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
+def parse_feature(text: str, query: ast.Query, description: str) -> ast.Expr:
     """Parse and check an expression over the variables of a query.
 
     Parameters
@@ -22,7 +22,7 @@ def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
         An expression such as ``a.V + SUM(b[].V)``, over single events and aggregates; ``[i]`` is not allowed.
     query
         The checked query.
-    what
+    description
         Name of the expression in error messages.
 
     Raises
@@ -30,7 +30,7 @@ def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
     ParseError
         The text is invalid; the error shows the position.
     """
-    source = Source(text, what)
+    source = Source(text, description)
     try:
         expression = ExpressionReader(source).read(parse_tree(source, "expression").children[0])
         _check(expression, Scope.of(query))

@@ -175,8 +175,8 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
             if leaf.group is not None and leaf.member.variable == x:
                 remedy = _reference_text(node, leaf.group, x, node.name or "time")
                 return Problem(f"{x} is a variable of group {leaf.group.variable}; write {remedy}", node)
-    known = [name for name, below in scope.leaves if below is None] + list(scope.groups)
-    return Problem(f"unknown variable '{x}'{suggest(x, known, scope.listed)}", node)
+    variable_names = [name for name, below in scope.leaves if below is None] + list(scope.groups)
+    return Problem(f"unknown variable '{x}'{suggest(x, variable_names, scope.listed)}", node)
 
 
 def _without_function(node: _Reference) -> ast.Expr:

@@ -16,13 +16,13 @@ def automaton_of(pattern: str) -> Automaton:
 
 
 def moves(pattern: str) -> list[str]:
-    """Edges as ``source-variable>target``; ``+`` takes another event, ``(`` opens a group, ``)(`` begins a round."""
-    made = automaton_of(pattern)
+    """Edges as ``source-variable>target``; ``+`` repeats the member, ``(`` starts a group, ``)(`` starts a round."""
+    automaton = automaton_of(pattern)
     marks = {"first": "(", "next": ")(", "": ""}
     return [
-        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}{made.leaves[edge.member].name}"
+        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}{automaton.leaves[edge.member].name}"
         f"{'+' if edge.again else ''}>{edge.target}"
-        for edge in made.edges
+        for edge in automaton.edges
     ]
 
 
@@ -77,10 +77,10 @@ def test_a_group_goes_on_or_begins_a_round() -> None:
         "start-(g.b>1", "0-g.b>2", "0-)(g.b>1", "2-)(g.b>1",
         "0-c>3", "2-c>3",
     ]  # fmt: skip
-    made = automaton_of(pattern)
-    assert made.chain == (3, 3, -1)
-    assert made.inner == {3: (0, 1)}
-    assert made.states[0].bound == (YES, MAYBE, NO, YES)
+    automaton = automaton_of(pattern)
+    assert automaton.chain == (3, 3, -1)
+    assert automaton.inner == {3: (0, 1)}
+    assert automaton.states[0].bound == (YES, MAYBE, NO, YES)
 
 
 def test_an_optional_group_has_no_rounds() -> None:

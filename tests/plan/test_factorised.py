@@ -1,4 +1,4 @@
-"""Which queries the factorised store serves, and why it does not serve the others."""
+"""Queries that the factorised store supports, and the reasons why it does not support others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = fc.Schema(dict.fromkeys("ABC", ATTRIBUTES), type="type")
 
 
 def rows_only(text: str) -> str:
-    """Why only rows serve a query; empty if both stores do."""
+    """Return the reason why a query requires rows; empty if both stores support it."""
     return make_plan(fc.parse(f"PATTERN {text}", SCHEMA)).rows_only
 
 

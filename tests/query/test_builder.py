@@ -1,4 +1,4 @@
-"""Queries written in Python are those of the text."""
+"""Queries from the builder equal those from text."""
 
 from __future__ import annotations
 

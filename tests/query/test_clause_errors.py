@@ -1,4 +1,4 @@
-"""Every refusal of windows, strategies, selection and the like: its whole message and what it underlines."""
+"""Errors on windows, strategies, selection and other clauses: the whole message and the underlined text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastcep.query.check import check
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:
-    """Message, and the text underlined."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(ParseError) as caught:
         parse(text, schema)
     error = caught.value
@@ -182,7 +182,7 @@ CLOSES = (
         ("WINDOW OPEN ON A o CLOSE ON B o",
          "'o' already names the event that opens the window and cannot also name the event that closes it; choose "
          "another name", "o"),
-        # what conditions can mention
+        # variables that conditions can mention
         (f"WHERE o.V = a.V {ON}", ONE, "o.V"),
         (f"WHERE a.V = 1 AND NOT e.V > 1 {ON}", TWO, "e.V"),
         (f"{ON} RETURN o.V", ONE, "o.V"),
@@ -197,7 +197,7 @@ CLOSES = (
         ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s",
          "unknown variable 'q'; the condition can mention o", "q.V"),
         ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; the condition can mention e", "o.V"),
-        # what they may be
+        # types of conditions
         ("WINDOW OPEN ON A o WHERE o.W > 1 CLOSE AFTER 9s",
          "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "o.W"),
         ("WINDOW OPEN ON (A|C) o WHERE o.name = 'x' CLOSE AFTER 9s",
@@ -278,7 +278,7 @@ STRATEGIES = "; the strategies are skip_till_any, skip_till_next, partition_cont
         ("WINDOW EVERY 5min CLOSE AFTER 5", "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min", ""),
         ("WINDOW EVERY 5 CLOSE AFTER 5min", "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min", "CLOSE"),
         ("WINDOW OPEN ON A o WHERE o.V > CLOSE AFTER 5min", "; is something missing before CLOSE?", "AFTER"),
-        # the others
+        # other clauses
         ("WITHIN 1h GROUP BY ID", "; did you mean PARTITION BY?", "GROUP"),
         ("WITHIN 1h STRATEGY skip-till-next", STRATEGIES, "-"),
         ("WITHIN 1h STRATEGY skip till next", STRATEGIES, "till"),
@@ -340,7 +340,7 @@ def test_the_page_has_the_table_of_clauses() -> None:
 
 
 def test_clauses_combine_with_each_other(schema: Schema) -> None:
-    """Each pair, and all at once."""
+    """All combinations of the clauses are accepted."""
     pairs = itertools.product(ast.STRATEGIES, ast.SELECTIONS, ast.CONSUMPTIONS, (None, 2), ast.AFTER_MATCH)
     plain = parse(f"PATTERN SEQ(A a, NEXT B+ b[] CONSECUTIVE, C c) {W} PARTITION BY ID", schema)
     for strategy, select, consume, limit, after_match in pairs:

@@ -1,4 +1,4 @@
-"""Explicit windows and the clauses from STRATEGY to WEIGHT: text to nodes, and the builder to the same nodes."""
+"""Explicit windows and the clauses from STRATEGY to WEIGHT: text and builder give the same nodes."""
 
 from __future__ import annotations
 

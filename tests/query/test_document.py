@@ -61,7 +61,7 @@ def test_codes_numbers_and_options() -> None:
 
 
 def test_negative_codes() -> None:
-    """A code may be any int64, as the schema takes it; so a snapshot, which holds the document, can hold it."""
+    """A code can be any int64, as in the schema, so that the document in a snapshot can contain it."""
     codes = {"Down": -3, "Up": 3, "Lowest": -(2**63), "Highest": 2**63 - 1}
     document = parse_document(
         "STREAM TYPE 't'\n"

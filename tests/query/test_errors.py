@@ -1,4 +1,4 @@
-"""Every refusal: its message and the stretch of text that it underlines."""
+"""Parser errors: the message and the underlined text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastcep.query import parse
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:
-    """Message, and the text underlined."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(ParseError) as caught:
         parse(text, schema)
     error = caught.value
@@ -119,8 +119,8 @@ W = " WITHIN 1ms"
     ],
 )  # fmt: skip
 def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
-    found, underlined = refuse("PATTERN " + text, schema)
-    assert message in found
+    actual, underlined = refuse("PATTERN " + text, schema)
+    assert message in actual
     assert underlined == marked
 
 
@@ -146,8 +146,8 @@ def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
     ],
 )
 def test_syntax(text: str, message: str, marked: str, schema: Schema) -> None:
-    found, underlined = refuse(text, schema)
-    assert message in found
+    actual, underlined = refuse(text, schema)
+    assert message in actual
     assert underlined == marked
 
 

@@ -1,4 +1,4 @@
-"""Functions that cannot be compiled: one line that says what, where and how to mend it."""
+"""Functions that cannot be compiled: errors in one line with fault, position and remedy."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def formatted(x: float) -> float:
         (attribute, "return x.foo", "Unknown attribute 'foo' of type float64"),
         (module_attribute, "def module_attribute(x: float)", "module 'math' has no attribute 'foo'"),
         (text, 'return "a" + x', "Numba has no add("),
-        (two_kinds, "return ", "Can't unify return type"),  # Numba names them in any order
+        (two_kinds, "return ", "Can't unify return type"),  # Numba lists them in any order
         (own_class, "return Point().x", "Untyped global name 'Point'"),
         (file, "with open", "with"),
         (named_exception, "except ZeroDivisionError", "Numba supports only 'except Exception'"),

@@ -1,4 +1,4 @@
-"""Every refusal of the operators: its whole message and the stretch of text that it underlines."""
+"""Errors on operators: the whole message and the underlined text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastcep.query import parse
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:
-    """Message, and the text underlined."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(ParseError) as caught:
         parse(text, schema)
     error = caught.value
@@ -313,8 +313,8 @@ def test_the_most_states(schema: Schema) -> None:
     ],
 )  # fmt: skip
 def test_slips(text: str, message: str, marked: str, schema: Schema) -> None:
-    """What a user of other engines writes at first gets the way to write it here."""
+    """Errors on the syntax of other engines name the correct syntax."""
     window = "" if "WITHIN" in text else " WITHIN 1h"
-    found, underlined = refuse(f"PATTERN {text}{window}", schema)
-    assert found.endswith(f"; {message}"), found
+    actual, underlined = refuse(f"PATTERN {text}{window}", schema)
+    assert actual.endswith(f"; {message}"), actual
     assert underlined == marked

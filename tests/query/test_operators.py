@@ -1,4 +1,4 @@
-"""All operators: text to nodes, and the builder to the same nodes."""
+"""All operators: text and builder give the same nodes."""
 
 from __future__ import annotations
 
@@ -214,12 +214,12 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
 
 
 def test_events_are_not_compared(schema: Schema) -> None:
-    """``a == b`` would be Python's False, and the query one that never matches."""
+    """``a == b`` would otherwise be False, and the query would never match."""
     a, b, n = schema.A("a"), schema.B("b"), schema.B("n").negated()
     g, o = group("g", seq(a, b)).plus(), group("o", seq(a, b)).optional()
-    for one in (a, a.plus(), a.several(), n, g, g[i], g[i].a, g.a, o, o.a):
+    for variable in (a, a.plus(), a.several(), n, g, g[i], g[i].a, g.a, o, o.a):
         for other in (b, 1, None):
             with pytest.raises(TypeError, match=r"is a variable, not a value; compare its attributes, as in"):
-                _ = one == other
+                _ = variable == other
             with pytest.raises(TypeError, match=r"is a variable, not a value"):
-                _ = one != other
+                _ = variable != other

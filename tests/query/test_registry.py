@@ -1,4 +1,4 @@
-"""Registration of functions, their use in text and builder, the refusals."""
+"""Registration of functions, their use in text and builder, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def registered() -> Iterator[dict[str, Function]]:
 
 
 def refused(text: str, schema: fc.Schema) -> tuple[str, str]:
-    """Message and the text that it underlines."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(fc.ParseError) as caught:
         fc.parse("PATTERN " + text + W, schema)
     error = caught.value
@@ -181,7 +181,7 @@ def test_text_and_builder_give_the_same_query(registered: dict[str, Function], s
 
 
 def ratio_of_constants(ratio: Function) -> Any:
-    """``ratio(1, 2)`` as a term: called with numbers it would be a number."""
+    """Return ``ratio(1, 2)`` as a term, because a call with numbers returns a number."""
     return Term(ast.UserCall(ratio.signature, (ast.Literal(1), ast.Literal(2))))
 
 
@@ -212,8 +212,8 @@ def test_nodes_hold_the_signature_and_not_the_function(schema: fc.Schema) -> Non
     ],
 )
 def test_a_wrong_call(condition: str, message: str, marked: str, schema: fc.Schema) -> None:
-    found, underlined = refused(f"SEQ(A a) WHERE {condition}", schema)
-    assert message in found
+    actual, underlined = refused(f"SEQ(A a) WHERE {condition}", schema)
+    assert message in actual
     assert underlined == marked
 
 
