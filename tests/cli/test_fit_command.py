@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Path, "mkdir", full)
     result = fitted("--output", "n")
-    assert result.exit_code == 2 and "--output: cannot create the folder 'n': No space left on device" in result.stderr
+    assert result.exit_code == 2 and "--output: cannot make the folder 'n': No space left on device" in result.stderr
 
 
 def test_folders_around_several_models_are_made_and_links_followed() -> None:

@@ -75,7 +75,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
         (
             "import fastcep\n\n@fastcep.function('string(int64)')\ndef f(k):\n    return k\n",
             "mine.py",
-            "mine.py', line 3: function 'f': arguments and results cannot be strings or result",
+            "mine.py', line 3: function 'f': arguments and results cannot be strings",
         ),
         ("x = 1\n", "mine.txt", "mine.txt' is no Python file; expected a file such as my_functions.py"),
         (GOOD.replace("abs(x - y)", "x.foo"), "mine.py", "mine.py, line 6, `return FACTOR * x.foo`: Unknown attribute"),

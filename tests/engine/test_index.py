@@ -105,7 +105,7 @@ def test_keyed() -> None:
     assert len(fc.Engine(query(), index="key", threads=2).process(data)) == 1
     with pytest.raises(ValidationError, match=r"threads=2: .* index='off' there are no keys to split the state by"):
         fc.Engine(query(), index="off", threads=2)
-    with pytest.raises(ValidationError, match="into key groups: index='off' keeps no keys"):
+    with pytest.raises(ValidationError, match="into key groups: with index='off' there are no keys"):
         fc.Engine(query(), index="off").extract([1])
 
 

@@ -84,7 +84,7 @@ def test_leading_negation_looks_back_from_the_last_event() -> None:
 def test_trailing_negation() -> None:
     assert following("SEQ(A a, B b, NEG C n) WITHIN 5ns", "A@0 B@1 B@2 D@9") == ["a0 b1"]
     assert following("SEQ(A a, B b, NEG C n) WITHIN 5ns", "A@0 B@1 B@2 C@3") == []
-    # What is complete waits for the events of the window end, also if it goes on meanwhile.
+    # What is complete waits for the window's end, also if it goes on meanwhile.
     assert following("SEQ(A a, NEG C n, B? b) WITHIN 5ns", "A@0 B@2") == ["a0 b1", "a0 b-"]
 
 

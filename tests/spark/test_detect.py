@@ -239,7 +239,7 @@ def test_no_events(spark: Any) -> None:
 
 
 def test_attributes_and_functions(spark: Any) -> None:
-    """Columns of all matched events; a user-defined function is sent with its code."""
+    """Columns of all matched events; a function of the user's is sent with its code."""
 
     @fc.function("int64(int64)", replace=True)
     def doubled(x: int) -> int:
@@ -282,8 +282,8 @@ def few(spark: Any, **columns: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SEQ(A a, A b) WITHIN UNBOUNDED", "no attribute is equal.*WITHIN UNBOUNDED lets a match begin any time"),
-        ("SEQ(A a, A b) WITHIN 5ns CONSUME consumed", "CONSUME consumed takes away events.*run it in one engine"),
+        ("SEQ(A a, A b) WITHIN UNBOUNDED", "no attribute is equal.*WITHIN UNBOUNDED lets a match begin at any earlier time"),
+        ("SEQ(A a, A b) WITHIN 5ns CONSUME consumed", "CONSUME consumed removes events.*run it in one engine"),
         ("SEQ(A a, A b) WHERE [x] WITHIN 5ns AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP PAST LAST drops"),
         ("SEQ(A a, A b) WINDOW OPEN ON A o CLOSE ON A c", "CLOSE ON an event lets a window begin at any earlier time"),
     ],
