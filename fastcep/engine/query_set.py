@@ -149,7 +149,7 @@ class QuerySet:
         if plan.other is not None:
             obstacle = self._no_trial or ("key groups elsewhere" if self.owned is not None else "")
             if obstacle:
-                running.plan = replace(plan, why=f"the default: with {obstacle} no other store is tried")
+                running.plan = replace(plan, why=f"default: with {obstacle} no other store is tried")
             else:
                 running.trial = StoreTrial(replace(plan.other, why="tried"), link, position)
         return running

@@ -23,7 +23,7 @@ __all__ = ["CUT_SHORT", "TRIED", "StoreTrial"]
 TRIED = 1 << 12
 
 #: The reason that `explain` gives for rows after a trial that could not be finished.
-CUT_SHORT = "the default: the comparison with the other store could not be finished"
+CUT_SHORT = "default: the comparison with the other store could not be finished"
 
 _MOST_EVENTS = 1 << 17
 _WINDOWS = 2

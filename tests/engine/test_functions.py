@@ -208,7 +208,7 @@ def test_a_query_goes_to_another_process(tmp_path: Path) -> None:
     root = Path(fc.__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "query 'q': function 'distance' is not registered in this process; import the module that registers it first\n"
+        "query 'q': function 'distance' is not registered in this process; import the module that registers it\n"
         "1\n"
     )
 

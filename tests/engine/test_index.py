@@ -98,14 +98,14 @@ def test_unknown() -> None:
 
 def test_keyed() -> None:
     assert isinstance(make_plan(query(), index="key").key, KeyPlan)
-    assert make_plan(query(), index="off").key == "index='off' keeps no keys to cut the state by"
+    assert make_plan(query(), index="off").key == "with index='off' there are no keys to split the state by"
     single = query("PATTERN SEQ(A a, NEG B b) WHERE [ID] WITHIN 8ms")
     assert isinstance(make_plan(single, index="off").key, KeyPlan), "nothing joins rows, and negated events keep theirs"
     data = harness.batch(SCHEMA, harness.stream(SCHEMA, LINE))
     assert len(fc.Engine(query(), index="key", threads=2).process(data)) == 1
-    with pytest.raises(ValidationError, match=r"threads=2: .* index='off' keeps no keys to cut the state by"):
+    with pytest.raises(ValidationError, match=r"threads=2: .* index='off' there are no keys to split the state by"):
         fc.Engine(query(), index="off", threads=2)
-    with pytest.raises(ValidationError, match="into key groups: index='off' keeps no keys"):
+    with pytest.raises(ValidationError, match="into key groups: with index='off' there are no keys"):
         fc.Engine(query(), index="off").extract([1])
 
 

@@ -216,7 +216,8 @@ def test_slices(name: str) -> None:
         assert slicing.key == "WINDOW is opened by events of all keys"
     else:
         assert isinstance(slicing.key, KeyPlan)
-        assert slicing.time == "AFTER MATCH SKIP PAST LAST drops partial matches by matches of any time before"
+        reason = "AFTER MATCH SKIP PAST LAST drops partial matches that overlap matches of any earlier time"
+        assert slicing.time == reason
 
 
 def test_a_condition_makes_no_partitions() -> None:

@@ -76,7 +76,7 @@ def test_statistics_choose() -> None:
     """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` says why."""
     events = ds1(events=20_000, seed=7)
     engine = fc.Engine(fc.parse(JOIN, DS1))
-    assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+    assert store_of(engine) == ("rows", "initially: both stores are tried on the first events")
     expected = fc.Engine(fc.parse(JOIN, DS1), store="rows").process(events).to_arrow()
     assert engine.process(events).to_arrow().equals(expected)
     store, why = store_of(engine)
@@ -93,9 +93,9 @@ def test_statistics_choose() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"store": "rows"}, "as asked for"),
-        ({"threads": 2}, "the default: with threads no other store is tried"),
-        ({"memory_limit": "1MiB"}, "the default: with a memory limit no other store is tried"),
+        ({"store": "rows"}, "as requested"),
+        ({"threads": 2}, "default: with threads no other store is tried"),
+        ({"memory_limit": "1MiB"}, "default: with a memory limit no other store is tried"),
     ],
 )
 def test_no_trial(options: dict[str, Any], why: str) -> None:
@@ -106,7 +106,7 @@ def test_no_trial(options: dict[str, Any], why: str) -> None:
 
 def test_two_variables_are_not_tried() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1))
-    assert store_of(engine) == ("rows", "the usual one")
+    assert store_of(engine) == ("rows", "default")
 
 
 def test_what_was_chosen_is_restored() -> None:
@@ -146,7 +146,7 @@ def test_events_of_groups_elsewhere_are_not_counted() -> None:
     whole, part = (fc.Engine(fc.parse(JOIN, DS1)) for _ in range(2))
     part.extract(range(40))
     part.add(fc.parse(JOIN, DS1, name="later"))
-    assert store_of(part, 1) == ("rows", "the default: with key groups elsewhere no other store is tried")
+    assert store_of(part, 1) == ("rows", "default: with key groups elsewhere no other store is tried")
     table = whole.process(events).to_arrow()
     found = part.process(events)
     here = [number for number, key in enumerate(pick(table, events)) if fc.key_group(key) >= 40]
@@ -166,7 +166,7 @@ def test_what_concerns_nobody_tells_nothing() -> None:
     for first in (others, {name: values[:1] for name, values in others.items()}):
         engine = fc.Engine(fc.parse(JOIN, DS1))
         engine.process(first)
-        assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+        assert store_of(engine) == ("rows", "initially: both stores are tried on the first events")
         engine.process(later)
         assert store_of(engine)[0] == "factorised"
 

@@ -163,7 +163,7 @@ def test_no_number_of_threads(threads: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", "no attribute is equal for all of its variables"),
+        ("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", "no attribute is equal in all variables"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WINDOW EVERY 9ns CLOSE AFTER 20ns LIMIT 5 PER WINDOW", "LIMIT counts"),
     ],
 )
@@ -176,7 +176,7 @@ def test_nothing_for_a_second_thread(text: str, why: str) -> None:
         fc.Engine.restore(fc.Engine(alone).snapshot(), threads=2)
     engine = fc.Engine([alone, query("plain")], threads=2)
     text = engine.explain()
-    assert f"threads     one of 2 matches it whole: {why}" in text
+    assert f"threads     one of 2 matches the whole query: {why}" in text
     assert "threads     2, each with some of the keys" in text
     assert "threads " not in fc.Engine([alone, query("plain")]).explain()
 

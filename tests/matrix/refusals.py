@@ -49,32 +49,34 @@ OF_QUERIES = (
         "A NEG at an edge needs a window whose beginning and end are times.", "window",
     ),
     Refusal(
-        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
+        "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
         "PERIODIC ticks until the end of WITHIN t.", "window",
     ),
     Refusal(
-        "SELECT .*, but .*is decided only when|SELECT .*are decided only when", ("NEG last", "PERIODIC"), SELECT,
+        "SELECT .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"), SELECT,
         "Such a match is decided when its window has ended, later than the event it ends in.", "select",
     ),
     Refusal(
-        "CONSUME .*, but .*is decided only when|CONSUME .*are decided only when", ("NEG last", "PERIODIC"),
+        "CONSUME .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"),
         ("CONSUME consumed",), "Such a match is decided when its window has ended, later than the event it ends in.",
         "consume",
     ),
     Refusal(
-        "AFTER MATCH .*, but .*is decided only when|AFTER MATCH .*are decided only when", ("NEG last", "PERIODIC"),
+        "AFTER MATCH .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"),
         SKIP, "Such a match is decided when its window has ended, later than the event it ends in.", "after_match",
     ),
     Refusal(
-        "RETURN speaks of one match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.", "returns",
+        "RETURN describes a single match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.",
+        "returns",
     ),
-    Refusal("LIMIT counts the matches of a window", ("LIMIT k",), WITHIN, "LIMIT is per explicit window.", "limit"),
+    Refusal("LIMIT needs explicit windows", ("LIMIT k",), WITHIN, "LIMIT is per explicit window.", "limit"),
     Refusal(
-        "partition_contiguity speaks of neighbours", ("partition_contiguity",), (),
+        "partition_contiguity needs PARTITION BY, because", ("partition_contiguity",), (),
         "partition_contiguity needs PARTITION BY.", "partition",
     ),
     Refusal(
-        "mention what is bound after the event behind it", ("(…)+ g[]", "(…)? g"), ("skip_till_next",),
+        "mention several rounds, or variables bound after the event that follows",
+        ("(…)+ g[]", "(…)? g"), ("skip_till_next",),
         "Only where a condition on a NEG in a group mentions what is bound later.", "where",
     ),
 )  # fmt: skip
@@ -95,11 +97,11 @@ OF_RUNS = (
         "It serves single variables and unbounded `+`.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': it does not begin with one single variable and end with another",
+        "cannot have store='factorised': its first and last variables must be single",
         ("T+ x[]",), (), "", "store",
     ),
     Refusal(
-        "cannot have store='factorised': an event must follow another directly, or advances",
+        "cannot have store='factorised': its strategy or NEXT restricts which events can follow",
         ("NEXT", "skip_till_next", "partition_contiguity", "strict_contiguity"), _FACTORISED,
         "It enumerates every combination: skip_till_any only.", "store",
     ),
@@ -109,11 +111,11 @@ OF_RUNS = (
         "It has no partial matches that a reported match could end.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': events open or close its windows", EXPLICIT, _FACTORISED,
+        "cannot have store='factorised': its windows are explicit", EXPLICIT, _FACTORISED,
         "It has one window per match only.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': .* is about (the whole|one element) of a Kleene variable",
+        "cannot have store='factorised': .* (depends on all elements|uses a single element) of a Kleene variable",
         ("AVG(x[].a)", "x[first].a"), _FACTORISED,
         "A condition must be known of the event chosen and of those after it.", "store",
     ),
@@ -130,7 +132,8 @@ OF_RUNS = (
         "The option is about the indexes of partial matches.", "store", "index",
     ),
     Refusal(
-        "cannot have store='factorised': (it depends|.* compares |.* is equal to|.* is not of one type)", (), (), "",
+        "cannot have store='factorised': (whether .* applies depends|.* compares |.* is equal to|.* is not of one "
+        "type)", (), (), "",
         "store",
     ),
     Refusal("nothing for a second thread to do", (), (), "", "threads"),
@@ -143,10 +146,10 @@ OF_RUNS = (
         "Such partial matches end at the next event, not with their window.", "timed_out",
     ),
     Refusal(
-        "mention what is bound after the event behind it", (), (), "", "timed_out",
+        "mention several rounds, or variables bound after the event that follows", (), (), "", "timed_out",
     ),
     Refusal(
-        "RETURN speaks of one match", ("SELECT cumulative",), ("attributes",), "RETURN speaks of one match.",
+        "RETURN describes a single match", ("SELECT cumulative",), ("attributes",), "RETURN speaks of one match.",
         "attributes",
     ),
 )  # fmt: skip
@@ -176,10 +179,10 @@ OF_SLICES = (
         "Its windows are opened by events of all keys.", "",
     ),
     Refusal(
-        "key: contiguity is that of the stream", ("strict_contiguity",), ("slices by key",),
+        "key: contiguity applies to the stream", ("strict_contiguity",), ("slices by key",),
         "Events of all keys lie between others.", "",
     ),
-    Refusal("key: contiguity is that of the stream", (), (), "", ""),
+    Refusal("key: contiguity applies to the stream", (), (), "", ""),
     Refusal(
         "key: (no attribute is equal|not every step joins|an event of type|.* is not of one type|LIMIT|AFTER)", (), (),
         "", "",
@@ -194,7 +197,7 @@ NEVER = (
         "PERIODIC is the whole pattern, a NEG at an edge is for a SEQ that is.", "",
     ),
     Refusal(
-        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), ("LIMIT k",),
+        "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), ("LIMIT k",),
         "PERIODIC needs WITHIN t, LIMIT an explicit window.", "",
     ),
 )  # fmt: skip

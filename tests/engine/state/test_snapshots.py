@@ -276,7 +276,7 @@ def test_which_groups(groups: Any, words: tuple[str, ...]) -> None:
     [
         (UNKEYED, "no attribute is equal"),
         ("PATTERN SEQ(A a, NEG B b, C c) WHERE a.k = c.k WITHIN 9ns", "no attribute is equal"),
-        ("PATTERN SEQ(A a, B b, A c) WHERE a.k = b.v AND b.v = c.v WITHIN 9ns", "type A stands for two variables"),
+        ("PATTERN SEQ(A a, B b, A c) WHERE a.k = b.v AND b.v = c.v WITHIN 9ns", "type A can be bound to two variables"),
         ("PATTERN SEQ(A a, B b) WHERE a.k = b.x WITHIN 9ns", "not of one type"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 9ns AFTER MATCH SKIP PAST LAST", "SKIP PAST LAST"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WINDOW OPEN ON A w CLOSE AFTER 3 EVENTS LIMIT 2 PER WINDOW", "LIMIT"),

@@ -46,13 +46,13 @@ COLUMNS = {
     "`PERIODIC`": ("PERIODIC(A a, 1s, B b)", SPANS[:1], "PARTITION BY v", ""),
     "`RETURN`": (TWO, BOTH, "PARTITION BY v", "RETURN a.v"),
 }
-# What the error says -> the reason in the table.
+# Part of the error message -> the reason in the table.
 REASONS = {
-    "no PARTITION BY": "It is about neighbours in a partition; `[a]` in `WHERE` makes none.",
-    "LIMIT counts": "It counts the results of a window that events open.",
-    "is decided only when": "Such a match is decided only when the window has ended, later than the event it ends in.",
-    "are decided only when": "Ticks are decided only when time has passed them.",
-    "RETURN speaks": "`RETURN` speaks of one match.",
+    "needs PARTITION BY": "It requires adjacent events of a partition; `[a]` in `WHERE` does not define partitions.",
+    "LIMIT needs": "It counts the matches of explicit windows.",
+    "is decided only when": "Such a match is decided only when the window ends, which is later than its last event.",
+    "is decided only after": "A tick is decided only after its time has passed.",
+    "RETURN describes": "`RETURN` describes a single match.",
 }
 
 
