@@ -71,9 +71,9 @@ def match_in_threads(
         ]
     for item in going:
         if item in lost:
-            faults.gave_up(item.name, lost[item].event, lost[item].dropped, limited=lost[item].limited)
+            faults.note_out_of_memory(item.name, lost[item].event, lost[item].dropped, limited=lost[item].limited)
         if item in failed:
-            faults.failed(item.name, failed[item])
+            faults.note_error(item.name, failed[item])
 
 
 def _expected(going: Sequence[RunningQuery], events: int) -> float:

@@ -17,7 +17,7 @@ from fastcep.engine.faults import Faults
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.parallel_match import match_in_threads
-from fastcep.engine.partitioned_matcher import Matching, make_matcher
+from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
@@ -144,7 +144,7 @@ class QuerySet:
         fresh = partial(make_matcher, plan, link, self.pool)
         matcher = fresh()
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = RunningQuery(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
+        running = RunningQuery(plan, link, matcher, position, 0, fresh, windows=windows, timed_out=timed)
         running.empty = running.nbytes
         if plan.other is not None:
             untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
@@ -166,8 +166,8 @@ class QuerySet:
             if item.query.returns and item.returns is None:
                 assert self.ring is not None
                 item.returns = Returns(item.query, self.ring, self._strings, item.link)
-            if item.nothing is None:
-                item.nothing = no_matches(item.plan, item.returns)
+            if item.no_matches is None:
+                item.no_matches = no_matches(item.plan, item.returns)
         self._share(running, gone)
         self._keep_events(running, position)
         self.running = tuple(running)
@@ -184,7 +184,7 @@ class QuerySet:
             if store != item.plan.store or item.trial is not None:
                 plan = self._plan(item.query, store)
                 self._choose(item, replace(plan, why="as in the snapshot"))
-                item.matcher = item.fresh()
+                item.matcher = item.new_matcher()
                 if item.filters is not None:
                     item.matcher.share(item.filters)
         self.use(list(self.running), position)
@@ -199,10 +199,10 @@ class QuerySet:
 
     def _choose(self, item: RunningQuery, plan: Plan) -> None:
         """End the trial of a query; the plan, and the matcher that it has next, are for the store that was chosen."""
-        item.plan, item.trial, item.nothing = plan, None, no_matches(plan, item.returns)
-        item.fresh = partial(make_matcher, plan, item.link, self.pool)
+        item.plan, item.trial, item.no_matches = plan, None, no_matches(plan, item.returns)
+        item.new_matcher = partial(make_matcher, plan, item.link, self.pool)
 
-    def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
+    def exchange(self, matchers: Sequence[AnyMatcher], owned: frozenset[int] | None) -> None:
         """Run these matchers in the place of those that there are, one for each query, with these key groups."""
         new = False
         self.end_trials("key groups were moved while both were tried")
@@ -220,7 +220,7 @@ class QuerySet:
             self._run_kernels(self.running)
 
     @property
-    def matchers(self) -> list[Matching]:
+    def matchers(self) -> list[AnyMatcher]:
         """Of all queries, in order."""
         return [item.matcher for item in self.running]
 
@@ -232,7 +232,7 @@ class QuerySet:
     @property
     def nothings(self) -> list[QueryMatches]:
         """The matches of each query in a call that found none."""
-        return [item.nothing for item in self.running if item.nothing is not None]
+        return [item.no_matches for item in self.running if item.no_matches is not None]
 
     @property
     def is_plain(self) -> bool:
@@ -351,9 +351,9 @@ class QuerySet:
                 item.matcher.forget_windows()
                 if isinstance(error, MemoryError):
                     dropped = item.matcher.lost - lost
-                    faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
+                    faults.note_out_of_memory(item.name, events.position, dropped, limited=item.windows.refused)
                 else:
-                    faults.failed(item.name, error)
+                    faults.note_error(item.name, error)
                 return False
         return True
 
@@ -367,7 +367,7 @@ class QuerySet:
             item.fail(error, events.last_time, faults)
             return False
         if taken < last:
-            faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
+            faults.note_out_of_memory(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
         return taken == last
 
     def decide(self, clock: int | None, position: int, faults: Faults, *, complete: bool) -> None:
@@ -381,7 +381,7 @@ class QuerySet:
         matcher, lost = item.matcher, item.matcher.lost
         done = matcher.finish(self.ring) if clock is None else matcher.advance(clock, position, self.ring)
         if not done:
-            faults.gave_up(item.name, position, matcher.lost - lost, limited=matcher.refused)
+            faults.note_out_of_memory(item.name, position, matcher.lost - lost, limited=matcher.refused)
 
     def found(self, faults: Faults) -> Matches:
         """Take what all queries have found."""
@@ -390,17 +390,17 @@ class QuerySet:
 
     def found_by(self, item: RunningQuery, faults: Faults) -> QueryMatches | Output:
         """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
-        assert item.nothing is not None
+        assert item.no_matches is not None
         if item.trial is not None and not item.trial.forget_output():
             self._choose(item, replace(item.plan, why=CUT_SHORT))
             self.use(list(self.running), 0)
         if not item.matcher.found:
-            return item.nothing
+            return item.no_matches
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
             item.lose(error, faults)
-            return item.nothing
+            return item.no_matches
 
     def oldest(self, position: int) -> int:
         """Position before which no live partial match needs an event."""
@@ -438,13 +438,13 @@ class QuerySet:
     def _note_timed_out(self) -> None:
         """Take what has timed out, while the ring has its events."""
         for item in self.running:
-            if item.timed is not None:
-                item.timed.add(item.matcher, self.ring if self._numbered else None)
+            if item.timed_out is not None:
+                item.timed_out.add(item.matcher, self.ring if self._numbered else None)
 
     @property
     def timed_out(self) -> list[TimedOut]:
         """Partial matches that have timed out, by query."""
-        return [item.timed for item in self.running if item.timed is not None]
+        return [item.timed_out for item in self.running if item.timed_out is not None]
 
     # ----------------------------------------------------------------------- memory
 

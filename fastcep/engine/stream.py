@@ -20,7 +20,7 @@ from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
-from fastcep.engine.partitioned_matcher import check_parted
+from fastcep.engine.partitioned_matcher import check_threads
 from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running_query import RunningQuery
@@ -107,7 +107,7 @@ class Stream:
         )  # fmt: skip
         self.loop.string_limit = self.unused.limit
         first = [self.queries.prepare(query, 0) for query in queries]
-        check_parted([item.plan for item in first], pool)
+        check_threads([item.plan for item in first], pool)
         self.run(first)
 
     @contextmanager
@@ -294,7 +294,7 @@ class Stream:
         queries = self.queries
         limited = self.reorder is not None or self.memory.bytes is not None or queries.owned is not None
         limited |= queries.pool is not None or queries.control is not None
-        if limited or any(item.windows is not None or item.timed is not None for item in queries):
+        if limited or any(item.windows is not None or item.timed_out is not None for item in queries):
             self.loop.close()
         else:
             whole = [matcher for matcher in queries.matchers if isinstance(matcher, Matcher)]  # all: there are no parts

@@ -131,7 +131,7 @@ def test_key_groups_go_between_engines_of_one_index() -> None:
     part = fc.Engine(query(), index="key").extract(range(32))
     other = fc.Engine(query(), store="rows")
     other.extract(range(32))
-    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as here"):
+    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as in this one"):
         other.merge(part)
 
 

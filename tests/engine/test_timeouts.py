@@ -181,5 +181,5 @@ def test_refusals() -> None:
     with pytest.raises(ValidationError, match="variable 'bound', which is the name of a column"):
         fc.Engine(query("PATTERN SEQ(A bound, B b) WITHIN 10ns"), timed_out=True)
     for clause in ("STRATEGY strict_contiguity", "PARTITION BY k STRATEGY partition_contiguity"):
-        with pytest.raises(ValidationError, match="'q' asks for contiguity"):
+        with pytest.raises(ValidationError, match="'q' requires contiguity"):
             fc.Engine(query(f"PATTERN SEQ(A a, B b) WITHIN 10ns {clause}"), timed_out=True)

@@ -133,13 +133,13 @@ OF_RUNS = (
         "cannot have store='factorised': (it depends|.* compares |.* is equal to|.* is not of one type)", (), (), "",
         "store",
     ),
-    Refusal("nothing for a second thread to do", (), (), "", "threads"),
+    Refusal("there is no work for a second thread", (), (), "", "threads"),
     Refusal(
         "latencies are measured, and load is shed, with one thread only", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
     Refusal(
-        "asks for contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
+        "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",
     ),
     Refusal(

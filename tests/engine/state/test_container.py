@@ -251,7 +251,7 @@ def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
         (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written behind"),
         (SMALL[:30] + b"~" + SMALL[31:], "its header is damaged: found the checksum "),
         (SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged: found the checksum "),
-        (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it says that it has 16,777,215 bytes"),
+        (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it gives itself 16,777,215 bytes"),
         (SMALL[:-9] + b"~" + SMALL[-8:], "part 't' is damaged: found the checksum "),
         ("text", "found str, expected the bytes of a snapshot"),
         (None, "found NoneType, expected the bytes of a snapshot"),

@@ -51,9 +51,9 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     "more rows than there are": (
         "rows", put("0 starts", "3", 7), "'0 starts', entry 0: found another number of partial",
     ),
-    "a chain without an end": ("rows", put("0 nodes", "2", 0), "found a node of another start before it, expected"),
+    "a chain without an end": ("rows", put("0 nodes", "2", 0), "found a previous node of another start, expected"),
     "a node of no variable": (
-        "rows", put("0 nodes", "1", 99 << 48), "found a variable that there is not, expected one",
+        "rows", put("0 nodes", "1", 99 << 48), "found a variable that does not exist, expected one",
     ),
     "a type of no event": (
         "late", put("held", "type", 60_000), "'held', type, entry 0: found 60000, expected a number",
@@ -63,7 +63,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         "late", put("held", "time", -5), "'held': found batch 0 out of order, or before time",
     ),
     "states that time out": (
-        "events", put("0 timed ", "states", 9), "'0 timed ', states: found 9, expected one of a state",
+        "events", put("0 timed ", "states", 9), "'0 timed ', states: found 9, expected a state that",
     ),
     "events that timed out": (
         "events",

@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "truncated": (lambda: moved()[:-40], ("truncated", "bytes")),
     "its begin": (lambda: moved()[:10], ("truncated",)),
     "empty": (lambda: b"", ("is empty",)),
-    "behind": (lambda: moved() + b"\0" * 8, ("written behind the snapshot",)),
+    "behind": (lambda: moved() + b"\0" * 8, ("written after the snapshot",)),
     "header bit": (lambda: flipped(60), ("header is damaged", "checksum")),
     "table bit": (lambda: flipped(len(moved()) - 60), ("is damaged", "checksum")),
     "length bit": (lambda: flipped(18), ("damaged",)),
@@ -383,7 +383,7 @@ def test_functions_are_registered_first() -> None:
     assert ending(fc.Engine.restore(data)) == ending(engine)
     with own_registry():
         registry._registered.clear()
-        refuses(lambda: fc.Engine.restore(data), "no engine for the snapshot", "near")
+        refuses(lambda: fc.Engine.restore(data), "cannot create an engine for the snapshot", "near")
         fc.function("bool(float64, float64)")(near)
         refuses(lambda: fc.Engine.restore(data), "near")
     assert ending(fc.Engine.restore(data)) == ending(fc.Engine.restore(data, engine._stream.queries["q"].query))
