@@ -187,7 +187,7 @@ def test_the_clock_at_the_limits() -> None:
     assert engine.metrics()["live_partial_matches"] == 0
     engine.send("A", ts=MAX)
     assert len(engine.send("B", ts=MAX)) == 1
-    with pytest.raises(fc.ValidationError, match="outside of int64"):
+    with pytest.raises(fc.ValidationError, match="outside the range of int64"):
         engine.advance(MAX + 1)
 
 

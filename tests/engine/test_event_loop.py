@@ -266,7 +266,7 @@ def test_a_call_inside_a_call_is_refused() -> None:
 def test_send_says_what_it_takes() -> None:
     assert str(inspect.signature(fc.Engine.send)) == "(self, type, /, **values)"
     assert str(inspect.signature(pair().send)) == "(type, /, **values)"
-    assert (fc.Engine.send.__doc__ or "").startswith("Take one event.\n\nParameters")
+    assert (fc.Engine.send.__doc__ or "").startswith("Process one event and return the matches that it completes.\n\nParameters")
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'type'"):
         pair().send(ts=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="takes 2 positional arguments"):

@@ -253,7 +253,7 @@ def test_strings_that_only_a_removed_query_names_are_forgotten() -> None:
         })  # fmt: skip
         assert found.counts()["texts"] == 1
         engine.remove("texts")
-        engine._stream.unused._due = 0
+        engine._stream.unused.limit = 0
         engine.process(part(stream(1), 0, 0))
     assert engine.metrics()["strings"] <= 1
 

@@ -116,7 +116,7 @@ def test_strings_of_held_and_late_events_are_kept() -> None:
     names: list[Any] = []
     for at in range(60):
         for t in (at, at - 20):
-            one._stream.unused._due = 0  # forget strings after every call
+            one._stream.unused.limit = 0  # forget strings after every call
             names += one.process(events("A", [t], name=[f"{t}"])).to_arrow()["name"].to_pylist()
     names += one.flush().to_arrow()["name"].to_pylist()
     assert [int(name) for name in names] == list(range(60))

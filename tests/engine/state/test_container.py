@@ -248,7 +248,7 @@ def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
         (b"PAR1\0", f"is not a snapshot: found {b'PAR1' + bytes(1)!r} as its first bytes, expected {MAGIC!r}"),
         (SMALL[:5], "is truncated: has 5 of at least 32 bytes"),
         (SMALL[:40], f"is truncated: has 40 of {len(SMALL):,} bytes; copy all of it"),
-        (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written behind"),
+        (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written after"),
         (SMALL[:30] + b"~" + SMALL[31:], "its header is damaged: found the checksum "),
         (SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged: found the checksum "),
         (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it gives itself 16,777,215 bytes"),

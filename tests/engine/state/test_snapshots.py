@@ -171,7 +171,7 @@ def two() -> fc.Engine:
 
 @pytest.mark.parametrize("call", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_an_engine_is_neither_pickled_nor_copied(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"take snapshot\(\) and make another by Engine\.restore\(\)"):
+    with pytest.raises(TypeError, match=r"take a snapshot\(\) and create another one with Engine\.restore\(\)"):
         call(fc.Engine(fc.parse(PAIR, SCHEMA)))
 
 
@@ -297,7 +297,7 @@ def test_one_unkeyed_query_is_enough() -> None:
     refuses(lambda: engine.extract([1]), "query 'odd'", kind=fc.ValidationError)
     engine.remove("odd")
     engine.extract([1])
-    refuses(lambda: engine.add(query(UNKEYED, "odd")), "query 'odd'", "cannot be cut", kind=fc.ValidationError)
+    refuses(lambda: engine.add(query(UNKEYED, "odd")), "query 'odd'", "cannot be divided", kind=fc.ValidationError)
     refuses(lambda: engine.replace("q", query(UNKEYED)), "query 'q'", kind=fc.ValidationError)
     engine.add(query(name="more"))
     assert [item.name for item in engine._stream.queries] == ["q", "more"]
@@ -690,7 +690,7 @@ def test_after_texts_were_forgotten(schema: fc.Schema, monkeypatch: pytest.Monke
     monkeypatch.setattr(strings, "_STRINGS", 16)
     text = "PATTERN SEQ(A a, B+ b[], NEG C c) WHERE [s] WITHIN 30ns RETURN a.s AS s"
     engine, plain = (fc.Engine(query(text, schema=schema)) for _ in range(2))
-    plain._stream.unused._due = 1 << 40
+    plain._stream.unused.limit = 1 << 40
     data = stream(400)
     data["s"] = [f"text {at // 9 % 60}" for at in range(400)]
     most = 0
