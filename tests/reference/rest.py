@@ -1,8 +1,8 @@
-"""What a partial match may still bind: the pattern that remains, event by event.
+"""The remaining pattern of a partial match: what it may still bind, event by event.
 
-Each part of a pattern is in one of these nodes, which hold only what is to come: a member of a SEQ is gone when a later
-one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with what then
-remains.
+Each part of a pattern is in one of these nodes, which hold only what can still come: a member of a SEQ is removed when
+a later one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with the
+pattern that then remains.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Nothing:
 
 @dataclass(frozen=True)
 class InOrder:
-    """SEQ. ``adjacent``: which parts have NEXT before them and are not begun; ``latest``: its last event so far."""
+    """SEQ. ``adjacent``: which parts have NEXT before them and are not started; ``latest``: its last event so far."""
 
     parts: tuple[Rest, ...]
     adjacent: tuple[bool, ...]
@@ -66,7 +66,7 @@ class Some:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A group: ``begun`` remains of round number ``turn`` (None: none is begun), ``whole`` is a round from scratch."""
+    """A group: ``begun`` remains of round number ``turn`` (None: none has started); ``whole`` is a complete round."""
 
     whole: Rest
     minimum: int
@@ -78,7 +78,7 @@ class Rounds:
 
     @property
     def another(self) -> bool:
-        """Whether one more round may begin."""
+        """Return True if one more round may start."""
         begun = 0 if self.begun is None else self.turn + 1
         return self.maximum is None or begun < self.maximum
 
@@ -88,16 +88,16 @@ Rest = One | Nothing | InOrder | AnyOrder | Either | Some | Rounds
 
 @dataclass(frozen=True)
 class Way:
-    """One way to bind an event.
+    """A way to bind an event.
 
     Attributes
     ----------
     leaf, round
-        The variable, and the round if that is in a group.
+        The variable, and the round if it is in a group.
     rest
-        What remains.
+        The remaining pattern.
     enters
-        Whether it enters an optional group.
+        True if it enters an optional group.
     """
 
     leaf: int
@@ -107,7 +107,7 @@ class Way:
 
 
 def rest_of(pattern: ast.Pattern, number: int) -> Rest:
-    """What remains of a pattern of which nothing is bound; ``number`` is that of its first variable."""
+    """Return the remaining pattern if nothing is bound; ``number`` is that of its first variable."""
     parts = tuple(rest_of(*part) for part in numbered(pattern, number))
     match pattern:
         case ast.Member():
@@ -131,7 +131,7 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
 
 
 def may_end(rest: Rest) -> bool:
-    """Whether nothing more need be bound."""
+    """Return True if no more events need be bound."""
     match rest:
         case One():
             return rest.minimum == 0
@@ -150,7 +150,7 @@ def may_end(rest: Rest) -> bool:
 
 
 def open_leaves(rest: Rest) -> set[int]:
-    """The variables to which an event may still be bound, now or later."""
+    """Return the variables to which an event may still be bound, now or later."""
     match rest:
         case One():
             return set() if rest.maximum == 0 else {rest.leaf}
@@ -163,7 +163,7 @@ def open_leaves(rest: Rest) -> set[int]:
 
 
 def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
-    """Every way to bind the event at a position; ``turn`` is the round, in a group."""
+    """Yield every way to bind the event at a position; ``turn`` is the round, in a group."""
     match rest:
         case One():
             follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
@@ -190,7 +190,7 @@ def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: 
 
 
 def ways_in_order(rest: InOrder, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int) -> Iterator[Way]:
-    """In the first part, or in a later one if all before it may end; what is passed over is gone."""
+    """Yield ways in the first part, or in a later one if all parts before it may end; skipped parts are removed."""
     for k, part in enumerate(rest.parts):
         if not rest.adjacent[k] or rest.latest is None or adjacent(rest.latest):
             for way in ways(part, position, fits, adjacent, turn):
@@ -201,7 +201,7 @@ def ways_in_order(rest: InOrder, position: int, fits: ShedderFit, adjacent: Adja
 
 
 def ways_in_rounds(rest: Rounds, position: int, fits: ShedderFit, adjacent: Adjacent) -> Iterator[Way]:
-    """In the round that is begun, or in a new one if that may end."""
+    """Yield ways in the current round, or in a new one if the current round may end."""
     if rest.begun is not None:
         for way in ways(rest.begun, position, fits, adjacent, rest.turn):
             yield replace(way, rest=replace(rest, begun=way.rest, latest=position))

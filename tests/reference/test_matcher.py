@@ -1,6 +1,6 @@
-"""Worked cases by hand that pin the reference matcher, so that what it says can be trusted.
+"""Cases worked by hand that define the behaviour of the reference matcher.
 
-How a result is written: see `worked`.
+See `worked` for the notation of results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ E = "SEQ(A a, B b) WHERE {} WITHIN UNBOUNDED"
 
 
 def value(expression: str, events: str, pattern: str = "A+ a[]") -> Any:
-    """An expression's value in the longest match that ends last."""
+    """Return an expression's value in the longest match that ends last."""
     query = parse(f"PATTERN SEQ({pattern}) WITHIN UNBOUNDED RETURN {expression} AS x", SCHEMA)
     stream = harness.stream(SCHEMA, events)
     longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected_at))
