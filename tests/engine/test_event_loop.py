@@ -59,7 +59,7 @@ SHORT = {
 @pytest.mark.parametrize("name", SHORT)
 def test_what_is_usual_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pair()
-    monkeypatch.setattr(Stream, "process", None)  # where the long way begins
+    monkeypatch.setattr(Stream, "process", None)  # where the slow way begins
     found = engine.process(SHORT[name]).to_arrow()
     assert found.select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
     assert engine.metrics()["events"] == 3
@@ -86,7 +86,7 @@ def test_calls_that_find_nothing_give_one_object() -> None:
     assert engine.send("A", ts=0, k=1) is engine.send("A", ts=1, k=1) is engine.process(data)
 
 
-#: Events that are refused, or whose values are converted on the long way.
+#: Events that are refused, or whose values are converted on the slow way.
 UNUSUAL: list[dict[str, Any]] = [
     {"k": 1.5}, {"k": True}, {"k": "1"}, {"k": 2**63}, {"k": np.int64(7)}, {"k": np.int32(7)},
     {"f": np.int64(2**53 + 1)}, {"k": [1]}, {"f": "x"}, {"f": True},
@@ -99,8 +99,8 @@ UNUSUAL: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("values", UNUSUAL)
 def test_an_unusual_event_fares_as_on_the_long_way(values: dict[str, Any]) -> None:
-    def told(short: bool) -> Any:
-        live = engine(fc.parse(PAIR, SCHEMA), short=short)
+    def told(fast: bool) -> Any:
+        live = engine(fc.parse(PAIR, SCHEMA), fast=fast)
         live.send("A", ts=0, k=7)
         try:
             found: Any = rows(sent(live, **values))
@@ -112,7 +112,7 @@ def test_an_unusual_event_fares_as_on_the_long_way(values: dict[str, Any]) -> No
     assert told(True) == told(False)
 
 
-#: Changes to a batch that make it one for the long way, mostly to be refused.
+#: Changes to a batch that make it one for the slow way, mostly to be refused.
 CHANGED: list[dict[str, Any]] = [
     {"type": ["A", "C", "A"]}, {"type": ["A", None, "A"]}, {"type": [1, 2, 3]}, {"type": np.array([["A"]] * 3)},
     {"type": pa.array(["A", "B", None])}, {"type": pa.array(["A", "C", "A"]).dictionary_encode()},
@@ -135,8 +135,8 @@ CHANGED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changed", CHANGED)
 def test_an_unusual_batch_fares_as_on_the_long_way(changed: dict[Any, Any]) -> None:
-    def told(short: bool, data: Any) -> Any:
-        live = engine(fc.parse(PAIR + " RETURN a.f AS af, a.s AS text, a.b AS ab, b.k AS bk", SCHEMA), short=short)
+    def told(fast: bool, data: Any) -> Any:
+        live = engine(fc.parse(PAIR + " RETURN a.f AS af, a.s AS text, a.b AS ab, b.k AS bk", SCHEMA), fast=fast)
         live.process(columns())
         live.send("A", ts=3, k=1)
         try:
@@ -163,7 +163,7 @@ def test_columns_of_one_name_and_column_numbers() -> None:
 
 
 def test_schemas_may_change_from_batch_to_batch() -> None:
-    live, long = pair(), engine(fc.parse(PAIR, SCHEMA), short=False)
+    live, slow = pair(), engine(fc.parse(PAIR, SCHEMA), fast=False)
     for at in range(40):
         data = columns(ts=np.array([at, at, at]))
         if at % 3 == 0:
@@ -171,7 +171,7 @@ def test_schemas_may_change_from_batch_to_batch() -> None:
         names = sorted(data, key=lambda name: hash((name, at // 4)))
         given = {name: data[name] for name in names}
         batch: Any = pa.record_batch({name: pa.array(values) for name, values in given.items()}) if at % 2 else given
-        assert rows(live.process(batch)) == rows(long.process(batch))
+        assert rows(live.process(batch)) == rows(slow.process(batch))
 
 
 def test_bounds_of_time() -> None:
@@ -179,8 +179,8 @@ def test_bounds_of_time() -> None:
     most = (2**63 - 1) // 1000
     for times in ([-most, most], [-most - 1, 0], [0, most + 1]):
         told = []
-        for short in (True, False):
-            live = engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema), short=short)
+        for fast in (True, False):
+            live = engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema), fast=fast)
             try:
                 live.process({"ts": np.array(times)})
             except fc.DataError as error:
@@ -226,16 +226,16 @@ def test_engines_that_gave_groups_away_go_the_long_way_until_all_are_back() -> N
 
 
 def test_queries_that_come_and_go() -> None:
-    live, long = (engine([fc.parse(PAIR, SCHEMA, name="one")], short=short) for short in (True, False))
+    live, slow = (engine([fc.parse(PAIR, SCHEMA, name="one")], fast=fast) for fast in (True, False))
     told = []
-    for side in (live, long):
+    for side in (live, slow):
         found = [rows(side.process(columns()))]
         side.add(fc.parse(PAIR + " RETURN a.s AS s", SCHEMA, name="two"))
-        if side is long:
+        if side is slow:
             side._loop.close()
         found += [rows(sent(side, "A", k=3, s="x")), rows(sent(side, "B", k=3)), rows(sent(side, "B", ts=6, k=2))]
         side.remove("one")
-        if side is long:
+        if side is slow:
             side._loop.close()
         found += [rows(sent(side, "A", ts=7, k=3, s="z")), rows(sent(side, "B", ts=8, k=3))]
         side.remove("two")
