@@ -1,4 +1,4 @@
-"""What `bench/` decides and prints, without measuring."""
+"""Decisions and output of `bench/`, without measuring."""
 
 import math
 
@@ -28,9 +28,9 @@ def scaled(ratios, speed):
         (scaled(QUIET, 1.5), QUIET, False),  # faster
         (LOUD, LOUD, False),
         (scaled(QUIET, 1 / 1.08), LOUD, False),  # the base differs from itself by more
-        (scaled(LOUD, 1 / 1.08), QUIET, False),  # the head's own pairs leave it open
+        (scaled(LOUD, 1 / 1.08), QUIET, False),  # the head's own pairs do not decide it
         (scaled(LOUD, 1 / 1.6), LOUD, True),
-        ([*scaled(QUIET, 1.0)[:-1], 0.2], QUIET, False),  # one pair that something came across
+        ([*scaled(QUIET, 1.0)[:-1], 0.2], QUIET, False),  # one pair that was disturbed
     ],
 )
 def test_slower_is_what_noise_does_not_explain(head, twin, slower):

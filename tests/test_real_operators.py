@@ -1,4 +1,4 @@
-"""Operators on real streams: the number of matches is that of an SQL query which says the same without any operator."""
+"""Operators on real streams: the number of matches equals that of an SQL query with the same meaning."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fastcep.query import i
 PAPERS = Path(__file__).resolve().parents[1] / "examples" / "papers"
 CLUSTER = fc.parse_file(PAPERS / "cluster.cep").schema
 TRIPS = fc.parse_file(PAPERS / "hot_paths.cep").schema
-MINUTE = "60000000::BIGINT"  # µs, as times are in the trace
+MINUTE = "60000000::BIGINT"  # µs, like the times in the trace
 
 
 @pytest.fixture(scope="module")
 def database() -> duckdb.DuckDBPyConnection:
-    """Table e: the cluster's events, a row's number as seq. Table trip: bike trips, time in minutes."""
+    """Create table e: the cluster's events, with the row number as seq; and table trip: bike trips, time in minutes."""
     connection = duckdb.connect()
     for name, dataset in (("google", "google_2011"), ("bikes", "bayarea_2014")):
         table = pq.read_table(datasets.path(dataset))
@@ -51,7 +51,7 @@ def found(query: fc.Query, table: pa.Table) -> int:
 
 
 def between(kinds: str, more: str = "TRUE") -> str:
-    """No event n of the task, of these kinds, between a and b."""
+    """SQL: no event n of the task, of these kinds, between a and b."""
     return (
         f"NOT EXISTS (SELECT 1 FROM e n WHERE n.job = a.job AND n.task = a.task AND n.kind IN ({kinds}) "
         f"AND n.seq > a.seq AND n.seq < b.seq AND {more})"
@@ -59,7 +59,7 @@ def between(kinds: str, more: str = "TRUE") -> str:
 
 
 def after(event: str, kinds: str, minutes: str) -> str:
-    """No event n of the task, of these kinds, after an event until so many minutes after a."""
+    """SQL: no event n of the task, of these kinds, after an event until ``minutes`` minutes after a."""
     return (
         f"NOT EXISTS (SELECT 1 FROM e n WHERE n.job = a.job AND n.task = a.task AND n.kind IN ({kinds}) "
         f"AND n.seq > {event}.seq AND n.t <= a.t + {minutes} * {MINUTE})"
@@ -74,7 +74,7 @@ CASES = {
         f"AND b.t <= a.t + 10 * {MINUTE} AND {between('2, 5, 3')}",
         28_728,
     ),
-    # finished, and not put on another machine between; NULL machines spare nothing
+    # finished, and not moved to another machine between; NULL machines exclude nothing
     "middle_neg_with_a_condition": (
         "SEQ(Sc a, NEG Sc n, Fi b) WHERE [job, task] AND n.machine != a.machine WITHIN 1h",
         "e a JOIN e b USING (job, task) WHERE a.kind = 1 AND b.kind = 4 AND b.seq > a.seq "
@@ -162,7 +162,7 @@ def test_cluster(case: str, database: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_cluster_out_of_order() -> None:
-    """All of them in one engine, events up to 20 s late: the same numbers."""
+    """All queries in one engine, events up to 20 s late: the same numbers."""
     schema = fc.Schema(
         {name: CLUSTER.attributes(name) for name in CLUSTER.type_names},
         time="time", type="kind", time_unit="us", codes=CLUSTER.codes, sequence="row",
@@ -184,7 +184,7 @@ def test_cluster_out_of_order() -> None:
 
 
 def test_a_bike_that_nobody_rides_on(database: duckdb.DuckDBPyConnection) -> None:
-    """Not taken from where it was left for a day; built in Python."""
+    """Not taken for a day from the station where it was left; built in Python."""
     a, n = TRIPS.BikeTrip("a"), TRIPS.BikeTrip("n").negated()
     query = fc.seq(a, n).where(n.bike == a.bike, n.start == a.end).within("1d").build()
     wanted = number(
@@ -218,7 +218,7 @@ def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> No
 
 
 def test_hybrid_q4() -> None:
-    """In SQL: a C sees the same last B of its ID as the A does."""
+    """In SQL: a C sees the same last B of its ID as the A."""
     table = datasets.ds1(1_000_000, 7)
     connection = duckdb.connect()
     connection.register("ds1", table.append_column("seq", pa.array(range(len(table)), pa.int64())))

@@ -1,4 +1,4 @@
-"""On random queries, streams and inputs the fast way reports what the slow way does: matches, order, counters."""
+"""On random queries, streams and inputs the fast path reports the same as the slow path: matches, order, counters."""
 
 from __future__ import annotations
 

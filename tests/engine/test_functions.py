@@ -1,4 +1,4 @@
-"""Users' functions in queries: against the reference matcher, nulls, exceptions, keys, plans and threads."""
+"""Users' functions in queries: compared with the reference matcher; nulls, exceptions, keys, plans and threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def registered() -> Iterator[dict[str, Function]]:
 
 
 def check(text: str, stream: str = STREAM) -> list[harness.Row]:
-    """The engine's results, which must be the reference matcher's, whole and event by event."""
+    """Return the engine's results; they must be those of the reference matcher, in one batch and event by event."""
     query = fc.parse(f"PATTERN {text}", SCHEMA)
     events = harness.stream(SCHEMA, stream)
     found = harness.rows(query, None, events)
@@ -48,7 +48,7 @@ def check(text: str, stream: str = STREAM) -> list[harness.Row]:
 
 
 def run(query: fc.Query | str, **columns: Any) -> tuple[fc.Matches, dict[str, Any]]:
-    """Matches and metrics over a stream given by its columns."""
+    """Return matches and metrics over a stream, which is passed as columns."""
     built = fc.parse(f"PATTERN {query}", SCHEMA) if isinstance(query, str) else query
     n = len(columns["type"])
     engine = fc.Engine(built)

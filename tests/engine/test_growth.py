@@ -1,4 +1,4 @@
-"""What grows with the stream: it grows far enough, and comes back."""
+"""Structures that grow with the stream grow far enough, and shrink again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastcep as fc
 
 
 def test_output_grows_inside_one_event() -> None:
-    """65,535 matches at one event, in the defined order: compared backwards, the shorter first."""
+    """65,535 matches at one event, in the defined order: compared from the last event backwards, shorter ones first."""
     found = engine("PATTERN SEQ(A+ a[], B b) WITHIN 1s").process(events("A" * 16 + "B")).to_arrow()
     subsets = [s for size in range(1, 17) for s in itertools.combinations(range(16), size)]
     subsets.sort(key=lambda s: s[::-1])
@@ -30,7 +30,7 @@ def test_output_grows_at_a_closing_kleene() -> None:
 
 
 def test_deep_buckets_and_many_starts() -> None:
-    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring began with."""
+    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring first holds."""
     n = 3_000
     values = np.random.default_rng(1).integers(0, 1_000, n + 3)
     one = engine("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V < b.V WITHIN 1s")

@@ -1,4 +1,4 @@
-"""Snapshots that no engine has written, with right checksums: refused, not believed."""
+"""Forged snapshots with correct checksums are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Edit = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Any]
 
 
 def put(table: str, row: str, value: int) -> Edit:
-    """Write a number over a column."""
+    """Overwrite a column with a number."""
 
     def edit(_: dict[str, Any], tables: dict[str, dict[str, Any]]) -> None:
         tables[table] = tables[table] | {row: np.full_like(tables[table][row], value)}
@@ -39,7 +39,7 @@ def numbers(**values: Any) -> Edit:
     return header(lambda fields: fields["queries"][0]["numbers"].update(values))
 
 
-#: What is forged, and what the error says of it.
+#: The forged fields, and the error messages.
 FORGED: dict[str, tuple[str, Edit, str]] = {
     "sizes that wrap": ("rows", put("0 index 0", "1", 2**62), "'0 index 0', rows, entry 0: found 4611686018427387904"),
     "a window before all": ("windows", put("0 starts", "4", -(10**12)), "'0 starts', window, entry 0: found -1"),
@@ -132,7 +132,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged(name: str) -> None:
-    kind, edit, told = FORGED[name]
+    kind, edit, message = FORGED[name]
     text, options = QUERIES[kind]
     engine = quiet(fc.Engine, fc.parse(text, SCHEMA), **options)
     count = 60
@@ -143,5 +143,5 @@ def test_forged(name: str) -> None:
     edit(header, tables)
     with pytest.raises(fc.SnapshotError) as raised:
         fc.Engine.restore(pack(header, tables))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "take the snapshot again, or use an older one" in str(raised.value)
