@@ -158,7 +158,7 @@ def shown() -> dict[tuple[str, str], list[int]]:
 
 
 @cache
-def wanted(case: Case) -> list[pm.Match]:
+def expected(case: Case) -> list[pm.Match]:
     return sorted(case.compute(case.stream()))
 
 
@@ -168,7 +168,7 @@ def test_the_page_shows_every_case() -> None:
 
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_counts_of_the_page(case: Case) -> None:
-    matches = wanted(case)
+    matches = expected(case)
     assert len(set(matches)) == len(matches)
     windows = len({window for window, _ in matches})
     assert shown()[case.query, case.stream.__name__] == [case.opened(case.stream()), windows, len(matches)]
@@ -176,7 +176,7 @@ def test_counts_of_the_page(case: Case) -> None:
 
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_matches(case: Case) -> None:
-    assert sorted(found(paper(case.query, *case.swaps), case.stream())) == wanted(case)
+    assert sorted(found(paper(case.query, *case.swaps), case.stream())) == expected(case)
 
 
 # ------------------------------------------------- small synthetic streams

@@ -98,9 +98,9 @@ def test_citibike_hot_paths(month: str) -> None:
     for least in (1, 2):
         found = fc.Engine(fc.parse(HOT_PATHS % least, schema)).process(table.rename_columns({"time": "at"})).to_arrow()
         rows = [(tuple(a), b) for a, b in zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True)]
-        wanted = chains(table, least)
-        assert len(rows) == len(set(rows)) == len(wanted) > 0
-        assert set(rows) == wanted
+        expected = chains(table, least)
+        assert len(rows) == len(set(rows)) == len(expected) > 0
+        assert set(rows) == expected
 
 
 # --------------------------------------------------------------------- cluster

@@ -157,8 +157,8 @@ CASES = {
 def test_cluster(case: str, database: duckdb.DuckDBPyConnection) -> None:
     pattern, sql, matches = CASES[case]
     query = fc.parse(f"PATTERN {pattern}", CLUSTER)
-    wanted = number(database, sql)
-    assert found(query, pq.read_table(datasets.path("google_2011"))) == wanted == matches
+    expected = number(database, sql)
+    assert found(query, pq.read_table(datasets.path("google_2011"))) == expected == matches
 
 
 def test_cluster_out_of_order() -> None:
@@ -187,12 +187,12 @@ def test_a_bike_that_nobody_rides_on(database: duckdb.DuckDBPyConnection) -> Non
     """Not taken for a day from the station where it was left; built in Python."""
     a, n = TRIPS.BikeTrip("a"), TRIPS.BikeTrip("n").negated()
     query = fc.seq(a, n).where(n.bike == a.bike, n.start == a.end).within("1d").build()
-    wanted = number(
+    expected = number(
         database,
         "trip a WHERE NOT EXISTS (SELECT 1 FROM trip n WHERE n.bike = a.bike AND n.s = a.e AND n.seq > a.seq "
         "AND n.t <= a.t + 1440)",
     )
-    assert found(query, pq.read_table(datasets.path("bayarea_2014"))) == wanted == 82_761
+    assert found(query, pq.read_table(datasets.path("bayarea_2014"))) == expected == 82_761
 
 
 def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> None:
@@ -200,21 +200,21 @@ def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> No
     trips = pq.read_table(datasets.path("bayarea_2014"))
     a, b = TRIPS.BikeTrip("a"), TRIPS.BikeTrip("b")
     both = fc.all_of(a, b).where(a.start == b.end, a.end == b.start, a.bike == b.bike, a.start < b.start)
-    wanted = number(
+    expected = number(
         database,
         "trip a JOIN trip b USING (bike) WHERE a.seq <> b.seq AND abs(a.t - b.t) <= 30 AND a.s = b.e AND a.e = b.s "
         "AND a.s < b.s",
     )
-    assert found(both.within("30min").build(), trips) == wanted == 3_708
+    assert found(both.within("30min").build(), trips) == expected == 3_708
     g = fc.group("g", fc.seq(a, b)).times(2)
     twice = fc.seq(g).where(g[i].a.start == g[i].b.end, g[i].a.end == g[i].b.start).partition_by("bike")
-    wanted = number(
+    expected = number(
         database,
         "trip a JOIN trip b USING (bike) JOIN trip c USING (bike) JOIN trip d USING (bike) WHERE a.seq < b.seq "
         "AND b.seq < c.seq AND c.seq < d.seq AND d.t <= a.t + 120 AND a.s = b.e AND a.e = b.s AND c.s = d.e "
         "AND c.e = d.s",
     )
-    assert found(twice.within("2h").build(), trips) == wanted > 0
+    assert found(twice.within("2h").build(), trips) == expected > 0
 
 
 def test_hybrid_q4() -> None:
@@ -226,10 +226,10 @@ def test_hybrid_q4() -> None:
         "CREATE TABLE e AS SELECT *, max(CASE WHEN type = 'B' THEN seq END) OVER (PARTITION BY ID ORDER BY seq) AS b "
         "FROM ds1"
     )
-    wanted = number(
+    expected = number(
         connection,
         "e a JOIN e c ON a.ID = c.ID AND c.seq > a.seq AND c.ts BETWEEN a.ts AND a.ts + 1000 "
         "WHERE a.type = 'A' AND c.type = 'C' AND a.b IS NOT DISTINCT FROM c.b",
     )
     (query,) = fc.parse_file(PAPERS / "hybrid_q4.cep").queries
-    assert found(query, table) == wanted == 229_893
+    assert found(query, table) == expected == 229_893

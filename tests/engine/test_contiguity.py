@@ -29,13 +29,13 @@ def parse(text: str) -> ast.Query:
     return fc.parse(f"PATTERN {text}", SCHEMA)
 
 
-def check(text: str, events: str, *wanted: str) -> None:
+def check(text: str, events: str, *expected: str) -> None:
     """Return the engine's matches; they must not depend on batch boundaries."""
     query = parse(text)
     for sizes in (None, [1], [2, 3]):
         found = [show(query, bindings) for bindings in harness.matches(query, None, events, sizes)]
-        assert found == list(wanted), f"batches of {sizes}"
-    assert swept(query, events) == list(wanted), "swept after every event"
+        assert found == list(expected), f"batches of {sizes}"
+    assert swept(query, events) == list(expected), "swept after every event"
 
 
 def swept(query: ast.Query, events: str) -> list[str]:

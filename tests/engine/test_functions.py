@@ -229,9 +229,9 @@ def test_an_engine_keeps_the_function_that_it_began_with(registered: dict[str, F
     fc.function("float64(float64, float64)", name="distance", replace=True)(lambda x, y: 100.0)
     new = fc.Engine(query)
     fc.functions()["distance"].unregister()
-    for engine, wanted in ((old, [7.0]), (new, [100.0, 100.0])):
+    for engine, expected in ((old, [7.0]), (new, [100.0, 100.0])):
         data: dict[str, Any] = {"type": ["A", "A"], "ts": [0, 1], "x": [1.0, 7.0], "k": [1, 1], "b": [True] * 2}
-        assert engine.process(data | {"s": ["", ""]}).to_arrow()["d"].to_pylist() == wanted
+        assert engine.process(data | {"s": ["", ""]}).to_arrow()["d"].to_pylist() == expected
 
 
 def test_two_engines_in_two_threads() -> None:

@@ -35,8 +35,8 @@ def test_deep_buckets_and_many_starts() -> None:
     values = np.random.default_rng(1).integers(0, 1_000, n + 3)
     one = engine("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V < b.V WITHIN 1s")
     found = one.process(events("A" * n + "BBB", V=values))
-    wanted = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
-    assert bindings(found) == wanted
+    expected = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
+    assert bindings(found) == expected
     assert one.metrics()["live_partial_matches"] == one.metrics()["peak_partial_matches"] == n
 
 
@@ -44,11 +44,11 @@ def test_starts_wrap_around() -> None:
     """Starts come and go many times the ring's size; each B meets exactly the As of its window."""
     kinds = "".join(np.random.default_rng(2).choice(["A", "B"], 5_000, p=[0.9, 0.1]))
     found = bindings(engine("PATTERN SEQ(A a, B b) WITHIN 99ns").process(events(kinds)))
-    wanted = [
+    expected = [
         {"a": a, "b": b} for b, kind in enumerate(kinds) if kind == "B" for a in range(max(0, b - 99), b)
         if kinds[a] == "A"
     ]  # fmt: skip
-    assert found == wanted
+    assert found == expected
 
 
 @pytest.mark.parametrize(

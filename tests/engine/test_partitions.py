@@ -26,17 +26,17 @@ SKIP = "AFTER MATCH SKIP PAST LAST"
 LIMITED = "WINDOW EVERY 9 EVENTS CLOSE AFTER 9 EVENTS PARTITION BY k LIMIT 1 PER WINDOW"
 
 
-def check(text: str, events: str, *wanted: str, schema: fc.Schema = SCHEMA) -> None:
+def check(text: str, events: str, *expected: str, schema: fc.Schema = SCHEMA) -> None:
     """Check the matches, also against the reference, for any batch boundaries and any value of ``index``."""
     query = fc.parse(text, schema)
     for sizes in (None, [1], [2, 3]):
-        assert [show(query, one) for one in harness.matches(query, None, events, sizes)] == list(wanted)
+        assert [show(query, one) for one in harness.matches(query, None, events, sizes)] == list(expected)
     for index in ("key", "off"):
         found = fc.Engine(query, index=index)
         batches = harness.batches(schema, harness.stream(schema, events), [3])
         tables = [found.process(data).to_arrow() for data in batches]
         rows = harness.table_rows(query, pa.concat_tables([*tables, found.flush().to_arrow()]))
-        assert [show(query, row[0]) for row in rows] == list(wanted), index
+        assert [show(query, row[0]) for row in rows] == list(expected), index
     harness.assert_in_time(query, harness.stream(schema, events), [2])
 
 
@@ -181,9 +181,9 @@ def test_partition_beside_other_equalities(store: str) -> None:
     text = "PATTERN SEQ(A a, B b, C c) WHERE a.id = b.id AND b.id = c.id WITHIN 9us"
     data = cards(9000)
     apart = [data.filter(pc.equal(data["region"], region)) for region in ("north", "south")]
-    wanted = by_events([match for part in apart for match in found(part, text)])
-    assert by_events(found(data, f"{text} PARTITION BY region", 5000, store=store)) == wanted
-    assert 2 * len(wanted) < len(found(data, text))
+    expected = by_events([match for part in apart for match in found(part, text)])
+    assert by_events(found(data, f"{text} PARTITION BY region", 5000, store=store)) == expected
+    assert 2 * len(expected) < len(found(data, text))
 
 
 @pytest.mark.parametrize("name", CLAUSES)

@@ -133,9 +133,9 @@ def test_a_real_stream_shuffled_within_an_hour() -> None:
         "AND a[last].bike = b.bike WITHIN 1h RETURN b.start AS onward",
         schema,
     )
-    wanted = fc.Engine(query).process(trips).to_arrow()
+    expected = fc.Engine(query).process(trips).to_arrow()
     one = fc.Engine(query, allowed_lateness="59min")
     tables = [one.process(shuffled.slice(at, 7_001)).to_arrow() for at in range(0, len(shuffled), 7_001)]
     found = pa.concat_tables([*tables, one.flush().to_arrow()])
-    assert len(wanted) > 10_000 and one.metrics()["late_events"] == 0
-    assert found.combine_chunks().equals(wanted.combine_chunks())
+    assert len(expected) > 10_000 and one.metrics()["late_events"] == 0
+    assert found.combine_chunks().equals(expected.combine_chunks())

@@ -318,23 +318,23 @@ class Execution:
     def compare(self, accepted: Sequence[Event], late: Sequence[Event]) -> None:
         assert self.late == [event.seq for event in late], f"late: {self.late}, {late}\n{self.how}"
         for query in self.queries:
-            found, wanted = self.found[query.name], harness.expected_rows(query, accepted, self.clock)
+            found, expected = self.found[query.name], harness.expected_rows(query, accepted, self.clock)
             if self.fleet.cut:
-                found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-            harness.assert_rows(query, accepted, found, wanted, self.how)
-            self.outcome.matches += len(wanted)
+                found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+            harness.assert_rows(query, accepted, found, expected, self.how)
+            self.outcome.matches += len(expected)
             if self.run.timed_out and times_out_alike(query, accepted):
                 self.compare_timed_out(query, accepted)
 
     def compare_timed_out(self, query: ast.Query, accepted: Sequence[Event]) -> None:
-        found, wanted = self.timed_out[query.name], naive.timed_out(query, accepted, self.clock)
+        found, expected = self.timed_out[query.name], naive.timed_out(query, accepted, self.clock)
         if self.fleet.cut:
-            found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-        for one, other in zip(found, wanted, strict=False):
+            found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+        for one, other in zip(found, expected, strict=False):
             if set(one.waits_for) >= set(other.waits_for):  # it ignores how many elements a loop holds
                 one.waits_for[:] = other.waits_for
-        assert found == wanted, (
-            f"timed out: found {found}\nwanted {wanted}\n{harness.describe(query, accepted)}\n{self.how}"
+        assert found == expected, (
+            f"timed out: found {found}\nwanted {expected}\n{harness.describe(query, accepted)}\n{self.how}"
         )
 
     # ------------------------------------------------------------------ note

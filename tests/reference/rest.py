@@ -18,7 +18,7 @@ Adjacent = Callable[[int], bool]  # whether nothing lies between this position a
 
 
 @dataclass(frozen=True)
-class One:
+class Variable:
     """A variable: at least ``minimum`` and at most ``maximum`` more events; ``latest`` is the position of the last."""
 
     leaf: int
@@ -29,7 +29,7 @@ class One:
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Negated:
     """A negated variable."""
 
 
@@ -57,7 +57,7 @@ class Either:
 
 
 @dataclass(frozen=True)
-class Some:
+class AnyOf:
     """ANY: ``count`` more of the parts."""
 
     count: int
@@ -83,7 +83,7 @@ class Rounds:
         return self.maximum is None or begun < self.maximum
 
 
-Rest = One | Nothing | InOrder | AnyOrder | Either | Some | Rounds
+Rest = Variable | Negated | InOrder | AnyOrder | Either | AnyOf | Rounds
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
     parts = tuple(rest_of(*part) for part in numbered(pattern, number))
     match pattern:
         case ast.Member():
-            return One(number, pattern.minimum, pattern.maximum, pattern.consecutive)
+            return Variable(number, pattern.minimum, pattern.maximum, pattern.consecutive)
         case ast.Negation():
-            return Nothing()
+            return Negated()
         case ast.Sequence():
             return InOrder(parts, tuple(place in pattern.adjacent for place in range(len(parts))))
         case ast.Aperiodic():
@@ -125,7 +125,7 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
         case ast.Disjunction():
             return Either(parts)
         case ast.AnyOf():
-            return parts[0] if pattern.members[0].repeated else Some(pattern.count, parts)
+            return parts[0] if pattern.members[0].repeated else AnyOf(pattern.count, parts)
     assert isinstance(pattern, ast.Group), pattern
     return Rounds(parts[0], pattern.minimum, pattern.maximum, pattern.consecutive)
 
@@ -133,15 +133,15 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
 def may_end(rest: Rest) -> bool:
     """Return True if no more events need be bound."""
     match rest:
-        case One():
+        case Variable():
             return rest.minimum == 0
-        case Nothing():
+        case Negated():
             return True
         case InOrder() | AnyOrder():
             return all(map(may_end, rest.parts))
         case Either():
             return any(map(may_end, rest.parts))
-        case Some():
+        case AnyOf():
             return rest.count == 0
         case Rounds(begun=None):
             return rest.minimum == 0
@@ -152,9 +152,9 @@ def may_end(rest: Rest) -> bool:
 def open_leaves(rest: Rest) -> set[int]:
     """Return the variables to which an event may still be bound, now or later."""
     match rest:
-        case One():
+        case Variable():
             return set() if rest.maximum == 0 else {rest.leaf}
-        case Nothing() | Some(count=0):
+        case Negated() | AnyOf(count=0):
             return set()
         case Rounds():
             begun = set() if rest.begun is None else open_leaves(rest.begun)
@@ -165,7 +165,7 @@ def open_leaves(rest: Rest) -> set[int]:
 def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
     """Yield every way to bind the event at a position; ``turn`` is the round, in a group."""
     match rest:
-        case One():
+        case Variable():
             follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
             if rest.maximum != 0 and follows and fits(rest.leaf):
                 most = None if rest.maximum is None else rest.maximum - 1
@@ -181,10 +181,10 @@ def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: 
         case Either(parts):
             for part in parts:
                 yield from ways(part, position, fits, adjacent, turn)
-        case Some(count, parts) if count > 0:
+        case AnyOf(count, parts) if count > 0:
             for k, part in enumerate(parts):
                 for way in ways(part, position, fits, adjacent, turn):
-                    yield replace(way, rest=Some(count - 1, (*parts[:k], *parts[k + 1 :])))
+                    yield replace(way, rest=AnyOf(count - 1, (*parts[:k], *parts[k + 1 :])))
         case Rounds():
             yield from ways_in_rounds(rest, position, fits, adjacent)
 

@@ -32,14 +32,14 @@ TABLE: Sequence[tuple[str, str, str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("select", "consume", "stream", "wanted"), TABLE)
-def test_the_worked_table(select: str, consume: str, stream: str, wanted: list[str]) -> None:
+@pytest.mark.parametrize(("select", "consume", "stream", "expected"), TABLE)
+def test_the_worked_table(select: str, consume: str, stream: str, expected: list[str]) -> None:
     """Check a window with the events A1 A2 B3 B4, and with one of them dropped."""
     policies = f"SELECT {select} CONSUME {consume}"
-    assert found(f"{AB} WITHIN UNBOUNDED {policies}", stream, NUMBERED) == wanted
+    assert found(f"{AB} WITHIN UNBOUNDED {policies}", stream, NUMBERED) == expected
     opener = stream[1]
     explicit = found(f"{AB} WINDOW EVERY 9 EVENTS CLOSE AFTER 9 EVENTS {policies}", stream, NUMBERED)
-    assert explicit == [f"w{opener} {one}" for one in wanted]
+    assert explicit == [f"w{opener} {one}" for one in expected]
 
 
 @pytest.mark.parametrize("consume", ["zero", "consumed"])
