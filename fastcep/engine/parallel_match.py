@@ -94,9 +94,9 @@ class ParallelMatch:
         for item in self._active:
             if item in self._out_of_memory:
                 record = self._out_of_memory[item]
-                faults.gave_up(item.name, record.event, record.dropped, limited=record.limited)
+                faults.note_out_of_memory(item.name, record.event, record.dropped, limited=record.limited)
             if item in self._failed:
-                faults.failed(item.name, self._failed[item])
+                faults.note_error(item.name, self._failed[item])
 
 
 def _expected(running: Sequence[RunningQuery], events: int) -> float:

@@ -16,7 +16,7 @@ from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
-from fastcep.engine.partitioned_matcher import Matching, make_matcher
+from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
@@ -144,7 +144,7 @@ class QuerySet:
         make = partial(make_matcher, plan, link, self.pool)
         matcher = make()
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = RunningQuery(plan, link, matcher, position, 0, make, windows=windows, timed=timed)
+        running = RunningQuery(plan, link, matcher, position, 0, make, windows=windows, timed_out=timed)
         running.empty = running.nbytes
         if plan.other is not None:
             obstacle = self._no_trial or ("key groups elsewhere" if self.owned is not None else "")
@@ -166,8 +166,8 @@ class QuerySet:
             if item.query.returns and item.returns is None:
                 assert self.ring is not None
                 item.returns = Returns(item.query, self.ring, self._strings, item.link)
-            if item.nothing is None:
-                item.nothing = no_matches(item.plan, item.returns)
+            if item.no_matches is None:
+                item.no_matches = no_matches(item.plan, item.returns)
         self._share(running, removed)
         self._keep_events(running, position)
         self.running = tuple(running)
@@ -184,7 +184,7 @@ class QuerySet:
             if store != item.plan.store or item.trial is not None:
                 plan = self._plan(item.query, store)
                 self._choose(item, replace(plan, why="as in the snapshot"))
-                item.matcher = item.fresh()
+                item.matcher = item.new_matcher()
                 if item.filters is not None:
                     item.matcher.share(item.filters)
         self.use(list(self.running), position)
@@ -199,10 +199,10 @@ class QuerySet:
 
     def _choose(self, item: RunningQuery, plan: Plan) -> None:
         """End the trial of a query: its plan, and the next matcher that it makes, are for the chosen store."""
-        item.plan, item.trial, item.nothing = plan, None, no_matches(plan, item.returns)
-        item.fresh = partial(make_matcher, plan, item.link, self.pool)
+        item.plan, item.trial, item.no_matches = plan, None, no_matches(plan, item.returns)
+        item.new_matcher = partial(make_matcher, plan, item.link, self.pool)
 
-    def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
+    def exchange(self, matchers: Sequence[AnyMatcher], owned: frozenset[int] | None) -> None:
         """Replace the matcher of each query; from now on the engine owns these key groups."""
         changed = False
         self.end_trials("key groups were moved while two stores were compared")
@@ -220,7 +220,7 @@ class QuerySet:
             self._run_kernels(self.running)
 
     @property
-    def matchers(self) -> list[Matching]:
+    def matchers(self) -> list[AnyMatcher]:
         """The matcher of each query, in order."""
         return [item.matcher for item in self.running]
 
@@ -232,7 +232,7 @@ class QuerySet:
     @property
     def nothings(self) -> list[QueryMatches]:
         """Per query, its matches of a call that found none."""
-        return [item.nothing for item in self.running if item.nothing is not None]
+        return [item.no_matches for item in self.running if item.no_matches is not None]
 
     @property
     def is_plain(self) -> bool:
@@ -337,9 +337,9 @@ class QuerySet:
             item.matcher.forget_windows()
             if isinstance(error, MemoryError):
                 dropped = item.matcher.lost - lost
-                faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
+                faults.note_out_of_memory(item.name, events.position, dropped, limited=item.windows.refused)
             else:
-                faults.failed(item.name, error)
+                faults.note_error(item.name, error)
             return False
         return True
 
@@ -354,7 +354,7 @@ class QuerySet:
         matcher, lost = item.matcher, item.matcher.lost
         done = matcher.finish(self.ring) if clock is None else matcher.advance(clock, position, self.ring)
         if not done:
-            faults.gave_up(item.name, position, matcher.lost - lost, limited=matcher.refused)
+            faults.note_out_of_memory(item.name, position, matcher.lost - lost, limited=matcher.refused)
 
     def take_matches(self, faults: Faults) -> Matches:
         """Take the matches of all queries."""
@@ -363,17 +363,17 @@ class QuerySet:
 
     def take_matches_of(self, item: RunningQuery, faults: Faults) -> QueryMatches | Output:
         """Take the matches of a query; if that fails, it loses them, and the other queries go on."""
-        assert item.nothing is not None
+        assert item.no_matches is not None
         if item.trial is not None and not item.trial.forget_output():
             self._choose(item, replace(item.plan, why=CUT_SHORT))
             self.use(list(self.running), 0)
         if not item.matcher.found:
-            return item.nothing
+            return item.no_matches
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
             item.lose(error, faults)
-            return item.nothing
+            return item.no_matches
 
     def oldest(self, position: int) -> int:
         """Return the position before which no live partial match needs an event."""
@@ -411,13 +411,13 @@ class QuerySet:
     def _note_timed_out(self) -> None:
         """Take the partial matches that have timed out, while the ring has their events."""
         for item in self.running:
-            if item.timed is not None:
-                item.timed.add(item.matcher, self.ring if self._numbered else None)
+            if item.timed_out is not None:
+                item.timed_out.add(item.matcher, self.ring if self._numbered else None)
 
     @property
     def timed_out(self) -> list[TimedOut]:
         """Per query, the partial matches that have timed out."""
-        return [item.timed for item in self.running if item.timed is not None]
+        return [item.timed_out for item in self.running if item.timed_out is not None]
 
     # ----------------------------------------------------------------------- memory
 

@@ -20,7 +20,7 @@ from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
 from fastcep.engine.parallel_match import ParallelMatch
-from fastcep.engine.partitioned_matcher import check_parted, parts_of_query
+from fastcep.engine.partitioned_matcher import check_threads, parts_of_query
 from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running_query import RunningQuery
@@ -108,7 +108,7 @@ class Stream:
         )  # fmt: skip
         self.loop.string_limit = self.unused.limit
         first = [self.queries.prepare(query, 0) for query in queries]
-        check_parted([item.plan for item in first], pool)
+        check_threads([item.plan for item in first], pool)
         self.run(first)
 
     @contextmanager
@@ -263,7 +263,7 @@ class Stream:
         self.loop.open(
             parts, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
             plain=queries.is_plain, decides=queries.defers,
-            direct=not converts and all(item.timed is None for item in queries),
+            direct=not converts and all(item.timed_out is None for item in queries),
             prepares=prepares, piece_size=_PIECE if limited else 0,
             control=queries.control,
             threads=None if queries.pool is None else ParallelMatch(queries.running, queries.pool),

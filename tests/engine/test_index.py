@@ -1,4 +1,4 @@
-"""The option ``index``: which equalities rows are found by, what that forbids, and that it goes with the state."""
+"""The option ``index``: the equalities that look up rows, their restrictions, and the option in snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def query(text: str = Q1) -> fc.Query:
 
 
 def keys(text: str, index: str) -> list[list[str]]:
-    """Per edge its keys."""
+    """Return the keys of each edge."""
     made = make_plan(query(f"PATTERN {text}"), index=index)
     return [[f"{row} = {event}" for row, event in edge.key_texts] for edge in made.edges if edge.source >= 0]
 
@@ -56,7 +56,7 @@ def test_keys(text: str, key: list[str], off: list[str]) -> None:
 
 
 def test_kleene_variables() -> None:
-    """Their first, last and neighbouring elements are attributes as they are; what is computed of all is not."""
+    """Their first, last and neighbouring elements are plain attributes; values computed from all elements are not."""
     text = "SEQ(A a, B+ b[], C c) WHERE b[i+1].ID = b[i].ID AND b[last].ID = c.ID AND SUM(b[].V) = c.V WITHIN 8ms"
     assert keys(text, "key") == [[], ["b[last].ID = b.ID"], ["b[last].ID = c.ID"]]
 
@@ -77,9 +77,9 @@ def test_it_is_rows(index: str) -> None:
         fc.Engine(query(), store="factorised", index=index)
     engine = fc.Engine(query(), index=index)
     assert engine._stream.queries.trials == 0
-    told = next(line for line in engine.explain().splitlines() if line.startswith("store"))
-    assert f"with index='{index}' partial matches are rows" in told
-    assert told.endswith("; keys of plain attributes only" if index == "key" else "; no keys but those of contiguity")
+    line = next(line for line in engine.explain().splitlines() if line.startswith("store"))
+    assert f"with index='{index}' partial matches are rows" in line
+    assert line.endswith("; keys of plain attributes only" if index == "key" else "; no keys but those of contiguity")
 
 
 def test_explain_says_nothing_of_what_is_usual() -> None:
@@ -131,7 +131,7 @@ def test_key_groups_go_between_engines_of_one_index() -> None:
     part = fc.Engine(query(), index="key").extract(range(32))
     other = fc.Engine(query(), store="rows")
     other.extract(range(32))
-    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as here"):
+    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as in this one"):
         other.merge(part)
 
 

@@ -1,4 +1,4 @@
-"""``store="auto"``: what the trial of both stores decides, and that nobody notices but by the time it takes."""
+"""``store="auto"``: the result of the trial of both stores, which changes nothing but the time it takes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="
 
 @contextmanager
 def trials_of(events: int, cheaper: str) -> Iterator[None]:
-    """Let trials end after so many events, with this store."""
+    """Let trials end after a number of events, and choose this store."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (stream, trial):
             patch.setattr(module, "TRIED", events)
@@ -44,14 +44,14 @@ def tables(matches: fc.Matches) -> list[pa.Table]:
 
 
 def store_of(engine: fc.Engine, number: int = 0) -> tuple[str, str]:
-    """The store of a query, and why it is this one."""
-    told = re.findall(r"^store +(rows|factorised),.* \((.*)\)$", engine.explain(), re.MULTILINE)
-    return told[number]
+    """Return the store of a query, and the reason."""
+    stores = re.findall(r"^store +(rows|factorised),.* \((.*)\)$", engine.explain(), re.MULTILINE)
+    return stores[number]
 
 
 @given(cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]))
 def test_nobody_notices(case: Case, events: int, cheaper: str) -> None:
-    """The same matches, in the same order, in the same calls, whenever the trial ends and whichever store goes on."""
+    """The same matches, in the same order, in the same calls, whenever the trial ends and whichever store is kept."""
     expected, _ = run(case, "rows")
     with trials_of(events, cheaper):
         found, _ = run(case, "auto")
@@ -60,7 +60,7 @@ def test_nobody_notices(case: Case, events: int, cheaper: str) -> None:
 
 @given(cases(), cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]), st.integers(0, 12))
 def test_nobody_notices_beside_others(one: Case, two: Case, events: int, cheaper: str, moved: int) -> None:
-    """Several queries, which share filters, in an engine that is stored and restored somewhere."""
+    """Several queries, which share filters, in an engine that is stored and restored at some point."""
     queries = [one.query, fc.parse(two.text, one.query.schema, name="r")]
     expected = quiet(fc.Engine, queries, store="rows")
     with trials_of(events, cheaper):
@@ -73,7 +73,7 @@ def test_nobody_notices_beside_others(one: Case, two: Case, events: int, cheaper
 
 
 def test_statistics_choose() -> None:
-    """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` says why."""
+    """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` shows why."""
     events = ds1(events=20_000, seed=7)
     engine = fc.Engine(fc.parse(JOIN, DS1))
     assert store_of(engine) == ("rows", "initially: both stores are tried on the first events")
@@ -123,7 +123,7 @@ def test_what_was_chosen_is_restored() -> None:
 
 
 def test_key_groups_of_another_store_are_refused() -> None:
-    """Both engines have seen the same, but one of them had no choice."""
+    """Both engines have seen the same events, but one of them had no choice."""
     events = ds1(events=5_000, seed=7)
     auto, rows = fc.Engine(fc.parse(JOIN, DS1)), fc.Engine(fc.parse(JOIN, DS1), store="rows")
     for engine in (auto, rows):
@@ -141,7 +141,7 @@ def test_key_groups_of_another_store_are_refused() -> None:
 
 
 def test_events_of_groups_elsewhere_are_not_counted() -> None:
-    """A query that comes after key groups have gone tries nothing; one that came before has ended its trial."""
+    """A query that is added after key groups have moved tries nothing; one added before has ended its trial."""
     events = ds1(events=12_000, seed=7)
     whole, part = (fc.Engine(fc.parse(JOIN, DS1)) for _ in range(2))
     part.extract(range(40))
@@ -154,12 +154,12 @@ def test_events_of_groups_elsewhere_are_not_counted() -> None:
 
 
 def pick(table: pa.Table, events: pa.Table) -> list[int]:
-    """The ID of each match."""
+    """Return the ID of each match."""
     return events["ID"].take(table["a"]).to_pylist()
 
 
 def test_what_concerns_nobody_tells_nothing() -> None:
-    """The trial begins with the first event that a variable may bind."""
+    """The trial starts with the first event that a variable may bind."""
     events = ds1(events=9_000, seed=7)
     others = {"type": ["D"] * 10_000, "ID": [1] * 10_000, "V": [1] * 10_000, "ts": range(10_000)}
     later = events.set_column(events.schema.get_field_index("ts"), "ts", pc.add(events["ts"], 20_000))
@@ -173,7 +173,7 @@ def test_what_concerns_nobody_tells_nothing() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"allowed_lateness": "0ms"}], ids=repr)
 def test_what_is_found_during_a_trial_is_found_once(options: dict[str, Any]) -> None:
-    """The factorised store, which has found it too, goes on after several calls."""
+    """The factorised store, which has found the matches too, is kept after several calls."""
     with trials_of(5, "factorised"):
         engine = fc.Engine(fc.parse(JOIN, DS1), **options)
         counts = [len(engine.send(kind, ts=time, ID=1, V=0)) for time, kind in enumerate("ABCCBC")]
@@ -193,7 +193,7 @@ def test_flush_ends_a_trial() -> None:
     "where", ["a.ID + b.ID = c.V", "b.ID - a.V = c.V", "a.ID = b.ID", "[V] AND a.ID = b.ID", "a.ID = c.V"]
 )
 def test_large_buckets(where: str) -> None:
-    """More events with one key than are compared at once: they are hashed, as far as they are asked for."""
+    """More events with one key than are compared at once: they are hashed when an event needs them."""
     draw = np.random.default_rng(11)
     n = 6_000
     huge = 2**63 - 1

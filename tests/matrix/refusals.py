@@ -1,6 +1,6 @@
-"""What fastcep rejects, each with the clauses or paths that cannot stand together, and the reason.
+"""The combinations that fastcep rejects, each with its clauses or paths, and the reason.
 
-An error that is on none of these lists is a defect, and fails the test that meets it.
+An error that is not in this list is a defect, and fails the test that meets it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ CONTIGUITY = ("partition_contiguity", "strict_contiguity", "NEXT", "CONSECUTIVE"
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error that is meant.
+    """An intended error.
 
     Attributes
     ----------
     error
-        A regular expression that the message contains.
+        A regular expression that matches a part of the message.
     ones, others
-        The clauses or paths that cannot stand together: each of ``ones`` with each of ``others``.
+        The clauses or paths that cannot be combined: each of ``ones`` with each of ``others``.
     reason
-        Why, as a sentence.
+        The reason, as a sentence.
     clause
-        The field of the query, or the option of the run, that is taken back.
+        The field of the query, or the option of the run, that is removed.
     instead
-        Another option that is taken back instead, in half of the cases.
+        Another option that is removed instead, in half of the cases.
     """
 
     error: str
@@ -83,7 +83,7 @@ OF_QUERIES = (
 
 _FACTORISED = ("store=factorised", "trial → rows", "trial → factorised")
 
-#: Raised when an engine is made, state is moved, or a stream is cut; ``clause`` is an option of `runs.Run`.
+#: Raised when an engine is created, state moves, or a stream is divided; ``clause`` is an option of `runs.Run`.
 OF_RUNS = (
     Refusal(
         "cannot have store='factorised': its pattern is not a SEQ of variables",
@@ -136,13 +136,13 @@ OF_RUNS = (
         "type)", (), (), "",
         "store",
     ),
-    Refusal("nothing for a second thread to do", (), (), "", "threads"),
+    Refusal("there is no work for a second thread", (), (), "", "threads"),
     Refusal(
         "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
     Refusal(
-        "asks for contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
+        "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",
     ),
     Refusal(
@@ -154,7 +154,7 @@ OF_RUNS = (
     ),
 )  # fmt: skip
 
-#: Why a stream cannot be cut into slices, behind "slices by time: " or "slices by key: ".
+#: Reasons why a stream cannot be divided into slices, after "slices by time: " or "slices by key: ".
 OF_SLICES = (
     Refusal(
         "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time",),
@@ -190,7 +190,7 @@ OF_SLICES = (
 )  # fmt: skip
 
 
-#: Pairs that a query cannot have, whatever else it has; they are not drawn.
+#: Pairs that are never possible in a query; they are not drawn.
 NEVER = (
     Refusal(
         "can only be the whole pattern|which is not the whole pattern", ("PERIODIC",), ("NEG first", "NEG last"),
@@ -209,5 +209,5 @@ ONE_QUERY = Refusal(
 
 
 def refusal_of(message: str, known: Iterable[Refusal]) -> Refusal | None:
-    """Return the refusal that an error message is, None if it is none."""
+    """Return the refusal that an error message belongs to, None if there is none."""
     return next((item for item in known if re.search(item.error, message, re.DOTALL)), None)

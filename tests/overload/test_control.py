@@ -352,12 +352,12 @@ def test_key_groups_move_only_between_engines_with_the_same_classes(stream: pa.T
         other = engine(keyed, shedder)
         other.extract(range(64))
         other.process(stream.slice(0, 2000))
-        with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+        with pytest.raises(fc.SnapshotError, match="distinguishes partial matches differently"):
             other.merge(one.extract(range(8)))
         assert other.metrics()["live_partial_matches"] == 0
         one = engine(keyed, shedders[0])
         one.process(stream.slice(0, 2000))
-    with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+    with pytest.raises(fc.SnapshotError, match="distinguishes partial matches differently"):
         fc.Engine.restore(one.snapshot(), shedder=shedders[1])
     again = fc.Engine.restore(one.snapshot(), shedder=shedders[0])
     assert again.metrics()["live_partial_matches"] == one.metrics()["live_partial_matches"] > 0

@@ -125,7 +125,8 @@ def test_other_fields(field: str, value: Any) -> None:
     ("orders", "words"),
     [
         (DropPlan(), "decide(): found DropPlan("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
-        ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"), ([DropPlan()] * 2, "decide(): found 2 drop plans"),
+        ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"),
+        ([DropPlan()] * 2, "decide(): found 2 drop plans"),
         ([None], "decide(), query 'q1': found None, expected a DropPlan"), ({}, "decide(): found {}"),
         (np.zeros(1), "decide(): found an array of float64 of the shape (1,)"),
     ],
