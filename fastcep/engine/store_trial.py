@@ -65,7 +65,7 @@ class StoreTrial:
     def forget_output(self) -> bool:
         """Throw away what was found; False: there is no memory for that, and this cannot go on."""
         try:
-            if self.matcher.found:
+            if self.matcher.output_pending:
                 self.matcher.take_output()
         except MemoryError:
             return False

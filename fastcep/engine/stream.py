@@ -347,7 +347,7 @@ class Stream:
 
     def check_given(self) -> None:
         """Refuse to move state while matches wait, which are no part of it."""
-        if any(map(len, self._found)) or any(matcher.found for matcher in self.queries.matchers):
+        if any(map(len, self._found)) or any(matcher.output_pending for matcher in self.queries.matchers):
             raise ValidationError(
                 "matches wait that were found by a call which a signal ended, and they are no part of the state; take "
                 "them first: process() the rest of the events, or none"
