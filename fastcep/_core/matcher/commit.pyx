@@ -5,7 +5,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 from fastcep._core.matches.decide cimport defer
 from fastcep._core.matches.elements cimport guard, holds
 from fastcep._core.matches.emit cimport emit_staged
-from fastcep._core.matches.negate cimport none_came
+from fastcep._core.matches.negate cimport are_absent
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
 from fastcep._core.memory.starts cimport new_node
 from fastcep._core.program.plan_tables cimport HOME, Edge, IndexInfo, State
@@ -35,7 +35,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         bind[0] = position
     if not all_hold(core, edge.forall, edge.n_forall, j):
         return
-    if edge.n_absent > 0 and not none_came(core, edge.absent, edge.n_absent, state, j, INT64_MAX):
+    if edge.n_absent > 0 and not are_absent(core, edge.absent, edge.n_absent, state, j, INT64_MAX):
         return
     if state.accepting:
         if is_complete(core, state, j):
@@ -65,7 +65,7 @@ cdef inline bint is_complete(Core* core, const State* state, int64_t j) noexcept
     """Return whether staged row ``j`` of an accepting state is a match."""
     return (guard(core, state.accept_guard, j) and all_hold(core, state.accept_forall, state.n_accept_forall, j) and (
         state.n_accept_absent == 0
-        or none_came(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)))
+        or are_absent(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)))
 
 
 cdef inline bint all_hold(Core* core, const int32_t* checks, int n, int64_t j) noexcept nogil:

@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Bind an event along one edge: begin a partial match, or extend the partial matches of a bucket.
-
-The children are *staged*. If the target of the edge allows it, they are stored or emitted at once instead, without a copy to
-the stage.
+ The children are *staged*. If the target of the edge allows it, they are stored or emitted at once instead, without a
+copy to the stage.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
@@ -235,7 +234,8 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
                      int64_t position) noexcept nogil:
     """Store a child of ``n`` rows of a bucket (as for ``stage_rows``) in the only index of the target.
 
-    Nothing is staged: the words of the new rows are read where they are, except those that must be gathered or computed.
+    Nothing is staged: the words of the new rows are read where they are, except those that must be gathered or
+    computed.
     """
     cdef State* state = core.states + edge.target
     cdef State* source = core.states + edge.source

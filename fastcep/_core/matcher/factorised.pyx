@@ -1,20 +1,18 @@
 # cython: language_level=3
-"""The factorised store: store events in buckets; an event of the last variable enumerates the matches that it completes.
-
-A stored event is a row of one word, its position, with the registers that later steps read. An event of the first variable is
-also a *start*, which defines its window and its memory. A stored event is dead when it is older than the oldest live start,
-because no match can hold it any more. So all dead rows of a bucket are before its ``head``, and the rows that may be chosen
-before a given event are one range (``_find_range``).
-
-The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows that a bucket
-has for the first variable are matches, which are written in runs (``join``). The events of each later variable are written when
-the recursion returns. In a Kleene variable the enumeration is a depth-first search with an explicit stack (``frames``): an
-element is preceded by another element or by an event of the previous variable, whichever comes first in the stream. Matches have
-the order of the row store: they are compared by the last event but one, then by the one before it, and so on
-(``plan/factorised.py``).
-
-Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has completed
-matches, so a match never contains it twice.
+"""The factorised store: store events in buckets; an event of the last variable enumerates the matches that it
+completes.
+ A stored event is a row of one word, its position, with the registers that later steps read. An event of the first
+variable is also a *start*, which defines its window and its memory. A stored event is dead when it is older than the
+oldest live start, because no match can hold it any more. So all dead rows of a bucket are before its ``head``, and the
+rows that may be chosen before a given event are one range (``_find_range``).
+ The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows
+that a bucket has for the first variable are matches, which are written in runs (``join``). The events of each later
+variable are written when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an
+explicit stack (``frames``): an element is preceded by another element or by an event of the previous variable,
+whichever comes first in the stream. Matches have the order of the row store: they are compared by the last event but
+one, then by the one before it, and so on (``plan/factorised.py``).
+ Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
+completed matches, so a match never contains it twice.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
@@ -86,7 +84,8 @@ cdef void store_event(Core* core, uint64_t members, int k, int64_t position) noe
             return
 
 
-cdef inline bint _append(Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
+cdef inline bint _append(
+        Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
     """Append event ``k`` of the chunk to a store; returns False if no later event can find it, or if memory ran out."""
     cdef Bucket* bucket
     cdef const Column* column
@@ -137,7 +136,8 @@ cdef inline bint _append(Core* core, const Kept* kept, Index* index, int member,
 
 cdef inline Bucket* _find_range(Core* core, const Step* step, const Bucket* source, int64_t row, int k, int64_t before,
                                 int* end) noexcept nogil:
-    """Find the events that a step may choose, given the row of the source: rows ``head`` to ``end`` of the returned bucket.
+    """Find the events that a step may choose, given the row of the source: rows ``head`` to ``end`` of the returned
+    bucket.
 
     Their positions are less than ``before``. Returns NULL if there is none.
     """
@@ -245,7 +245,10 @@ cdef void _enumerate_row(Core* core, int member, const Bucket* bucket, int64_t r
 
 
 cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
-    """Push a frame for an element and load its registers, if an event can precede it; returns False if memory ran out."""
+    """Push a frame for an element and load its registers, if an event can precede it.
+
+    Returns False if memory ran out.
+    """
     cdef const Step* back = core.back[member - 1]
     cdef Vec* frames = &core.frames
     cdef Bucket* previous

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 
 cdef struct Pause:           # time limit of one loop over events; a NULL pointer where the loop must not pause
-    int64_t deadline         # time of `monotonic`, ns, after which the loop pauses at the next chunk; -1: at every chunk
+    int64_t deadline         # ns of `monotonic` after which the loop pauses at the next chunk; -1: at every chunk
     int chunk_size           # largest number of events per chunk
     int chunks_per_check     # number of chunks between two reads of the clock
     bint paused

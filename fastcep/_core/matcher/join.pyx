@@ -1,10 +1,9 @@
 # cython: language_level=3
 """The last step of an enumeration: join the events of the first variable with those of the second, many at once.
-
-The key words that all events of the second variable share select one bucket of the store of the first variable. One key word
-may differ: a register of the second event is added to, or subtracted from, a base that is the same for all. A small bucket is
-compared with all events at once (``join.h``). A larger bucket is *hashed* by the whole key, incrementally and on demand: each
-event is inserted at most once.
+ The key words that all events of the second variable share select one bucket of the store of the first variable. One
+key word may differ: a register of the second event is added to, or subtracted from, a base that is the same for all. A
+small bucket is compared with all events at once (``join.h``). A larger bucket is *hashed* by the whole key,
+incrementally and on demand: each event is inserted at most once.
 
 The hash index can be rebuilt from the stores, so it is not part of a snapshot.
 """
@@ -78,7 +77,8 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
         if any_null and bits[row] & null_bit:
             continue
         if not back.compares:
-            _write(core, step.member, first_positions, end_before(first_positions, 0, size, positions[row]), positions[row])
+            m = end_before(first_positions, 0, size, positions[row])
+            _write(core, step.member, first_positions, m, positions[row])
         elif beyond:  # the base is 2^63, one more than int64 holds: only a negative value gives an int64
             if values[row] >= 0:
                 continue
@@ -95,8 +95,8 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
             return
 
 
-cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* target, const int64_t* positions,
-                          const int64_t* values, int n, int64_t base) noexcept nogil:
+cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* target,
+                          const int64_t* positions, const int64_t* values, int n, int64_t base) noexcept nogil:
     """Compare ``n`` events with all live events of a bucket, and write the matches."""
     cdef Vec* first = core.out_values
     cdef Vec* second = core.out_values + step.member
@@ -105,8 +105,8 @@ cdef inline void _compare(Core* core, const Step* step, const Step* back, const 
             second.size + room > second.capacity and reserve(second, second.size + room) < 0):
         core.failed = True
         return
-    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, <int>size, positions, values, n, base,
-                    back.sign, first.data + first.size, second.data + second.size)
+    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, <int>size, positions, values, n,
+                    base, back.sign, first.data + first.size, second.data + second.size)
     first.size += count
     second.size += count
     core.emitted += count
@@ -161,7 +161,7 @@ cdef bint _hash_rows(Core* core, Bucket* target, int64_t since) noexcept nogil:
 
 
 cdef inline void _write(Core* core, int member, const int64_t* first, int n, int64_t position) noexcept nogil:
-    """Write ``n`` matches: one event of ``member``, at ``position``, with each of ``n`` events of the first variable."""
+    """Write ``n`` matches: the event of ``member`` at ``position`` with each of ``n`` events of the first variable."""
     if n > 0:
         core.rows_visited += n
         emit_first(core, first, NULL, n)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The loop over the events of a batch, chunk by chunk, and the removal of dead rows. See matcher.pyx for an overview."""
+"""The loop over the events of a batch, chunk by chunk, and the removal of dead rows. Overview: matcher.pyx."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.input.batch cimport Events
@@ -11,7 +11,7 @@ from fastcep._core.matcher.masks cimport masks
 from fastcep._core.matcher.window_events cimport advance_windows, enter_first_window, enter_next_window
 from fastcep._core.matches.decide cimport decide, drop_pending
 from fastcep._core.matches.emit cimport end_event
-from fastcep._core.matches.negate cimport first_kept, watch
+from fastcep._core.matches.negate cimport oldest_needed, store_negated
 from fastcep._core.matches.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.matches.timeout cimport collect
 from fastcep._core.memory.match_set cimport forget, seen_bytes, seen_clear
@@ -149,8 +149,9 @@ cdef inline void begin_measurement(Core* core, const Events* events, Py_ssize_t 
     core.before_yielded = core.rows_created + core.matches + core.shed.n_refused
 
 
-cdef inline void end_measurement(Core* core, const Events* events, Py_ssize_t batch_index, Py_ssize_t number) noexcept nogil:
-    """Add the cost of the event to ``costs[number]``, and its partial matches and matches to the counters of its type."""
+cdef inline void end_measurement(
+        Core* core, const Events* events, Py_ssize_t batch_index, Py_ssize_t number) noexcept nogil:
+    """Add the cost of the event to ``costs[number]``, and its results to the counters of its type."""
     cdef int64_t type_id = events.types[batch_index], yielded
     if core.costs != NULL:
         core.costs[number] += core.prices.relevant + spent(core) - core.before_spent
@@ -193,7 +194,7 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
     cdef int e, staging_edges = 0, end = leaf.end_edge
     cdef int64_t before, j
     if leaf.negated:
-        watch(core, member, k, position, time)
+        store_negated(core, member, k, position, time)
         return
     stage.size = 0
     for e in range(leaf.first_edge, end):  # an edge that only stores or accepts stages nothing, or nearly nothing
@@ -229,7 +230,8 @@ cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* rele
                            Py_ssize_t base, Py_ssize_t number, bint measures) noexcept nogil:
     """Match the relevant events of a chunk in the factorised store; returns the one at which memory ran out, or ``n``.
 
-    The chunk begins at event ``base`` of the batch, event ``number`` of this call. ``measures``: record each event's cost.
+    The chunk begins at event ``base`` of the batch, event ``number`` of this call. ``measures``: record each event's
+    cost.
     """
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
@@ -253,7 +255,7 @@ cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* rele
 
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
-    """Return whether the indexes have doubled, or 7/8 of the budget is used and 1/64 was allocated since the last sweep."""
+    """Return whether the indexes have doubled, or 7/8 of the budget is used and 1/64 of it is new since the last sweep."""
     cdef int64_t limit = core.budget.limit
     return (core.budget.used > core.sweep_at and indexes_bytes(core) > core.sweep_at) or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
@@ -288,7 +290,7 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
     if core.hashed.budget != NULL:
         sweep(&core.hashed, first_position(core))
     for i in range(core.n_negations):
-        sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
+        sweep(core.indexes + core.n_indexes + i, oldest_needed(core, i, core.now))
 
 
 cdef int64_t indexes_bytes(Core* core) noexcept nogil:
@@ -360,7 +362,7 @@ cdef void drop_all_rows(Core* core) noexcept nogil:
 
 
 cdef void recover_from_failure(Core* core) noexcept nogil:
-    """Recover when memory ran out: drop all partial matches and the output of the failed event, keep earlier matches."""
+    """Recover when memory ran out: drop the partial matches and the output of the failed event, keep earlier matches."""
     cdef int64_t n_matches = 0, i
     for i in range(core.detected_counts.size):
         n_matches += core.detected_counts.data[i]

@@ -1,9 +1,8 @@
 # cython: language_level=3
 """Event masks and event columns of a chunk.
-
-Each bit of the mask of an event stands for a variable. It is set if the event may be bound to the variable, by its type and by
-the conditions on the event alone. The bits come from the programs of the query or, in an engine of several queries, from the
-lists of the shared ``filters``; then events that no variable of the query may bind are never read.
+ Each bit of the mask of an event stands for a variable. It is set if the event may be bound to the variable, by its
+type and by the conditions on the event alone. The bits come from the programs of the query or, in an engine of several
+queries, from the lists of the shared ``filters``; then events that no variable of the query may bind are never read.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -20,7 +19,8 @@ from fastcep._core.state.previous_events cimport find_previous
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Compute the event masks and columns of ``m`` events; list the relevant ones in ``relevant`` and return their number.
+    """Compute the event masks and columns of ``m`` events; list the relevant ones in ``relevant`` and return their
+    number.
 
     Only the masks and columns of relevant events are set. Sets ``failed`` if memory ran out.
     """
@@ -46,7 +46,7 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
 
 
 cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base, int m) noexcept nogil:
-    """Merge the sorted lists of the filters of the variables into masks; each list ends with a number past all events."""
+    """Merge the sorted lists of the filters into masks; each list ends with a number past all events."""
     cdef int n = 0, i, members = core.n_members
     cdef int32_t event, end = <int32_t>(base + m), first = end
     cdef int32_t head[64]    # the next event of each list; 64 is the number of bits of a mask

@@ -4,25 +4,25 @@
 A batch is processed in chunks of ``CHUNK`` events. Each chunk takes three steps:
 
 1. Event masks, vectorised: find the variables that each event may be bound to (``masks``).
-2. Event columns, vectorised over the relevant events: compute the keys and values that depend on the event alone (``masks``).
-3. For each relevant event and variable, in ascending order: probe the index of every edge that binds the variable, filter the
-   bucket with the predicate of the edge (``extend``), *stage* the children, merge them in birth order, *commit* them to the
-   indexes of the target state (``commit``) and emit complete matches (``emit``). The loop is in ``loop``.
-
-An event of a negated variable is kept for later checks (``negate``). A match that only time can decide waits (``decide``).
-``elements`` reads lists and evaluates for-all conditions, and ``core.pxd`` declares the state. This module is the interface
-to Python.
-
-A row has fixed words and columns. The fixed words are the ordinal of its start, its birth (if needed), a flag that says whether
-it was reported as a match (if partial matches that time out are an output), and the bindings of its state. A binding is the
-position of an event or, for a Kleene variable or a group, the latest node of its chain; -1 means absent. The first binding is
-left out if the start implies it. The columns are the null bits of the registers and the registers, if there are any.
-
-*Starts* are a ring. A start holds the time and position of a first event, the number of its live rows and the chain nodes made
-under it. So a row expires by one comparison, the number of live rows is exact, and nodes are freed with their start.
-
-Invariants: the rows of a bucket ascend by birth; a row does not expire before its start; staging separates the scan of a bucket
-from the appends that it causes; no memory is allocated per event once the buffers have grown.
+2. Event columns, vectorised over the relevant events: compute the keys and values that depend on the event alone
+   (``masks``).
+3. For each relevant event and variable, in ascending order: probe the index of every edge that binds the variable,
+   filter the bucket with the predicate of the edge (``extend``), *stage* the children, merge them in birth order,
+   *commit* them to the indexes of the target state (``commit``) and emit complete matches (``emit``). The loop is in
+   ``loop``.
+ An event of a negated variable is kept for later checks (``negate``). A match that only time can decide waits
+(``decide``). ``elements`` reads lists and evaluates for-all conditions, and ``core.pxd`` declares the state. This
+module is the interface to Python.
+ A row has fixed words and columns. The fixed words are the ordinal of its start, its birth (if needed), a flag that
+says whether it was reported as a match (if partial matches that time out are an output), and the bindings of its state.
+A binding is the position of an event or, for a Kleene variable or a group, the latest node of its chain; -1 means
+absent. The first binding is left out if the start implies it. The columns are the null bits of the registers and the
+registers, if there are any.
+ *Starts* are a ring. A start holds the time and position of a first event, the number of its live rows and the chain
+nodes made under it. So a row expires by one comparison, the number of live rows is exact, and nodes are freed with
+their start.
+ Invariants: the rows of a bucket ascend by birth; a row does not expire before its start; staging separates the scan of
+a bucket from the appends that it causes; no memory is allocated per event once the buffers have grown.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
@@ -95,9 +95,11 @@ cdef class Matcher(QueryState):
         self.core.part_column = -1 if len(distinct) > 1 or floats else distinct.pop()
 
     def share(self, filters, bint counts=True):
-        """Read the event masks from ``filters``, one ``Filter`` per variable, when :meth:`process` asks for it; None: never.
+        """Read the event masks from ``filters``, one ``Filter`` per variable, when :meth:`process` asks for it; None:
+        never.
 
-        ``counts``: the metrics of this matcher include the counters of the filters. Of the parts of a query only one does so.
+        ``counts``: the metrics of this matcher include the counters of the filters. Of the parts of a query only one
+        does so.
         """
         cdef Filter item
         cdef int i
@@ -118,8 +120,8 @@ cdef class Matcher(QueryState):
         opens, ids
             Indexes in the batch of the events that open a window, and their sequence numbers.
         closes, closed
-            Indexes in the batch of the events that close a window, and the positions of the events that opened it. -1: the
-            event closes all open windows.
+            Indexes in the batch of the events that close a window, and the positions of the events that opened it. -1:
+            the event closes all open windows.
         """
         self.window_bounds = (opens, ids, closes, closed)
         self.core.windows.n_opens, self.core.windows.n_closes = len(opens), len(closes)
@@ -132,9 +134,9 @@ cdef class Matcher(QueryState):
     def process(self, Batch batch not None, ring, Py_ssize_t first=0, Py_ssize_t last=-1, bint shared=False):
         """Match the events ``first:last`` of a batch (-1: its end). :meth:`take_output` returns the matches.
 
-        ``shared``: the filters have run over these events, see :meth:`share`. Returns ``last``, or the index of the first
-        event that was not matched because memory ran out. Then all partial matches have been dropped (counted in ``lost``)
-        and the matcher can continue with the next batch.
+        ``shared``: the filters have run over these events, see :meth:`share`. Returns ``last``, or the index of the
+        first event that was not matched because memory ran out. Then all partial matches have been dropped (counted in
+        ``lost``) and the matcher can continue with the next batch.
         """
         if last < 0:
             last = batch.events.size
@@ -147,7 +149,8 @@ cdef class Matcher(QueryState):
                          bint may_pause=False):
         """Match events as :meth:`process` does; the ring is bound already.
 
-        ``release``: release the GIL. ``may_pause``: stop between two events at the deadline, which sets ``pause.paused``.
+        ``release``: release the GIL. ``may_pause``: stop between two events at the deadline, which sets
+        ``pause.paused``.
         """
         cdef Py_ssize_t taken
         cdef Pause* pause = &self.pause if may_pause else NULL
@@ -212,13 +215,13 @@ cdef class Matcher(QueryState):
     def advance(self, int64_t time, int64_t position, ring):
         """Advance the clock: decide due matches, expire partial matches and free their memory.
 
-        ``position`` is that of the next event. :meth:`take_output` returns the matches. Returns False if memory ran out; then
-        all partial matches have been dropped (counted in ``lost``).
+        ``position`` is that of the next event. :meth:`take_output` returns the matches. Returns False if memory ran
+        out; then all partial matches have been dropped (counted in ``lost``).
         """
         cdef bint done = self._decide(time, ring, False)
         with nogil:
             self.core.now = max(time, self.core.now)
-            # A reported time-out has a time. Under WITHIN n EVENTS this is the time of an event that has not arrived yet.
+            # A reported time-out needs its time; under WITHIN n EVENTS that of an event that has not arrived yet.
             expire(&self.core.starts, time, position - self.core.starts.keeps, NULL, 0)
             if self.core.starts.keeps:
                 done &= collect_all(&self.core)
@@ -296,9 +299,9 @@ cdef class Matcher(QueryState):
     def layout(self):
         """Layout of the rows: ``(nodes, indexes)``.
 
-        ``nodes`` has a flag per binding: True if it is the number of a node (Kleene variable or group), False if it is a
-        position. ``indexes`` has a tuple per index: number of fixed words of a row, offsets in the row of the birth, of the
-        match flag and of the class word (-1: none), and a dict of the offsets of bindings.
+        ``nodes`` has a flag per binding: True if it is the number of a node (Kleene variable or group), False if it is
+        a position. ``indexes`` has a tuple per index: number of fixed words of a row, offsets in the row of the birth,
+        of the match flag and of the class word (-1: none), and a dict of the offsets of bindings.
         """
         cdef int i, c
         cdef State* state

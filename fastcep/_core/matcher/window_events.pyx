@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Open and close explicit windows before an event is matched, and enter the isolated windows in which it is matched.
-
-The engine finds the events of a batch that open windows, and those that close windows by a condition (fastcep.engine.windows).
-This module closes windows by time and by number of events.
+ The engine finds the events of a batch that open windows, and those that close windows by a condition
+(fastcep.engine.windows). This module closes windows by time and by number of events.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
@@ -23,7 +22,8 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 
-cdef void advance_windows(Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
+cdef void advance_windows(
+        Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
     """Open and close windows up to event ``batch_index`` of the batch, which is matched next; ``n``: up to the end.
 
     The event itself may open a window. A window that it closes is closed after it.
@@ -55,7 +55,8 @@ cdef void advance_windows(Core* core, const int64_t* time, int64_t position, int
     _close_passed(core, time, position, batch_index, n)
 
 
-cdef void _close_passed(Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
+cdef void _close_passed(
+        Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
     """Close the windows whose time or number of events has passed at event ``batch_index``."""
     cdef Windows* windows = &core.windows
     cdef int64_t opened
@@ -130,8 +131,8 @@ cdef void _close(Core* core, int64_t number, int64_t time, int64_t closing_posit
 cdef int64_t enter_first_window(Core* core, uint64_t* members, int k) noexcept nogil:
     """Enter the first isolated window in which event ``k`` of the chunk may extend or begin a partial match.
 
-    ``members``: in, the variables to which the event may be bound; out, those for which this window needs it. Returns the
-    number of the window, -1 if there is none; 0 without entering if open windows share their rows.
+    ``members``: in, the variables to which the event may be bound; out, those for which this window needs it. Returns
+    the number of the window, -1 if there is none; 0 without entering if open windows share their rows.
     """
     if core.failed or core.windows.first == core.windows.next:
         return -1
@@ -167,7 +168,7 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) n
 
 
 cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexcept nogil:
-    """Return whether a bucket exists whose rows event ``k`` may extend as one of ``members``, all of which are keyed."""
+    """Return whether a bucket exists whose rows event ``k`` may extend as one of ``members``, which are all keyed."""
     cdef Leaf* leaf
     cdef Edge* edge
     cdef int e
