@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Bind an event along one edge: begin a partial match, or extend the partial matches of a bucket.
- The children are *staged*. If the target of the edge allows it, they are stored or emitted at once instead, without a
+
+The children are *staged*. If the target of the edge allows it, they are stored or emitted at once instead, without a
 copy to the stage.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t

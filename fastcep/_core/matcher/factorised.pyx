@@ -1,17 +1,19 @@
 # cython: language_level=3
-"""The factorised store: store events in buckets; an event of the last variable enumerates the matches that it
-completes.
- A stored event is a row of one word, its position, with the registers that later steps read. An event of the first
+"""The factorised store: store events in buckets, and enumerate the matches that an event of the last variable completes.
+
+A stored event is a row of one word, its position, with the registers that later steps read. An event of the first
 variable is also a *start*, which defines its window and its memory. A stored event is dead when it is older than the
 oldest live start, because no match can hold it any more. So all dead rows of a bucket are before its ``head``, and the
 rows that may be chosen before a given event are one range (``_find_range``).
- The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows
+
+The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows
 that a bucket has for the first variable are matches, which are written in runs (``join``). The events of each later
 variable are written when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an
 explicit stack (``frames``): an element is preceded by another element or by an event of the previous variable,
 whichever comes first in the stream. Matches have the order of the row store: they are compared by the last event but
 one, then by the one before it, and so on (``plan/factorised.py``).
- Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
+
+Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
 completed matches, so a match never contains it twice.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Signal checks while events are matched: the engine checks about every `PAUSE` nanoseconds.
- The loop of a single query pauses after the chunk in which its deadline passes (`Pause`). Several queries, or the parts
+
+The loop of a single query pauses after the chunk in which its deadline passes (`Pause`). Several queries, or the parts
 of one query in several threads, must all have matched the same events when the engine checks. They process a batch
 piece by piece, and `Pieces` derives the size of the next piece from the time that the last one took.
 """

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """The last step of an enumeration: join the events of the first variable with those of the second, many at once.
- The key words that all events of the second variable share select one bucket of the store of the first variable. One
+
+The key words that all events of the second variable share select one bucket of the store of the first variable. One
 key word may differ: a register of the second event is added to, or subtracted from, a base that is the same for all. A
 small bucket is compared with all events at once (``join.h``). A larger bucket is *hashed* by the whole key,
 incrementally and on demand: each event is inserted at most once.

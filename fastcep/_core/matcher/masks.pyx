@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Event masks and event columns of a chunk.
- Each bit of the mask of an event stands for a variable. It is set if the event may be bound to the variable, by its
+
+Each bit of the mask of an event stands for a variable. It is set if the event may be bound to the variable, by its
 type and by the conditions on the event alone. The bits come from the programs of the query or, in an engine of several
 queries, from the lists of the shared ``filters``; then events that no variable of the query may bind are never read.
 """

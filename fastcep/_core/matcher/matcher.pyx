@@ -10,18 +10,22 @@ A batch is processed in chunks of ``CHUNK`` events. Each chunk takes three steps
    filter the bucket with the predicate of the edge (``extend``), *stage* the children, merge them in birth order,
    *commit* them to the indexes of the target state (``commit``) and emit complete matches (``emit``). The loop is in
    ``loop``.
- An event of a negated variable is kept for later checks (``negate``). A match that only time can decide waits
+
+An event of a negated variable is kept for later checks (``negate``). A match that only time can decide waits
 (``decide``). ``elements`` reads lists and evaluates for-all conditions, and ``core.pxd`` declares the state. This
 module is the interface to Python.
- A row has fixed words and columns. The fixed words are the ordinal of its start, its birth (if needed), a flag that
+
+A row has fixed words and columns. The fixed words are the ordinal of its start, its birth (if needed), a flag that
 says whether it was reported as a match (if partial matches that time out are an output), and the bindings of its state.
 A binding is the position of an event or, for a Kleene variable or a group, the latest node of its chain; -1 means
 absent. The first binding is left out if the start implies it. The columns are the null bits of the registers and the
 registers, if there are any.
- *Starts* are a ring. A start holds the time and position of a first event, the number of its live rows and the chain
+
+*Starts* are a ring. A start holds the time and position of a first event, the number of its live rows and the chain
 nodes made under it. So a row expires by one comparison, the number of live rows is exact, and nodes are freed with
 their start.
- Invariants: the rows of a bucket ascend by birth; a row does not expire before its start; staging separates the scan of
+
+Invariants: the rows of a bucket ascend by birth; a row does not expire before its start; staging separates the scan of
 a bucket from the appends that it causes; no memory is allocated per event once the buffers have grown.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Memory and metrics of the state of one query.
- ``QueryState`` allocates the buffers of ``Core`` for a plan, frees them, and reports counters and sizes. ``Matcher``
+
+``QueryState`` allocates the buffers of ``Core`` for a plan, frees them, and reports counters and sizes. ``Matcher``
 derives from it and changes the state.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Open and close explicit windows before an event is matched, and enter the isolated windows in which it is matched.
- The engine finds the events of a batch that open windows, and those that close windows by a condition
+
+The engine finds the events of a batch that open windows, and those that close windows by a condition
 (fastcep.engine.windows). This module closes windows by time and by number of events.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Matches that wait: for the end of their window (trailing negation), or for the ticks of PERIODIC.
- A waiting match is a row of ``Core.pending``: start ordinal, state, end of the window, bindings, outputs and their
+
+A waiting match is a row of ``Core.pending``: start ordinal, state, end of the window, bindings, outputs and their
 nulls. It counts as a partial match of its start. The start lives until the window has ended, so the row stays valid.
 """
 from libc.stdint cimport INT64_MAX, int64_t

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Shared windows: repeat the matches of an event for each open window that contains them.
- A match is in the windows that were open at its first event and still are. All matches that an event completes are in
+
+A match is in the windows that were open at its first event and still are. All matches that an event completes are in
 the oldest open window, so the matches in the output are the block of that window. The blocks of the other windows are
 appended.
 """

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Negated variables: store their events in buckets by key, in stream order; a check searches between two positions.
- Word 0 of a row decides when the row is dead: it is the time of the event if a match may need an event before its first
+
+Word 0 of a row decides when the row is dead: it is the time of the event if a match may need an event before its first
 one, otherwise the position. Word 1 is the position, word 2 the time. The registers follow, as in the rows of partial
 matches.
 """

@@ -1,9 +1,11 @@
 # cython: language_level=3
 """Selection, consumption and skip policies, applied to the matches that one event completes (in one window).
- These matches are at the end of the output, in birth order. Matches that are not reported are removed from the output.
+
+These matches are at the end of the output, in birth order. Matches that are not reported are removed from the output.
 Then the partial matches that hold a consumed event, or that begin where the skip policy allows no match, are removed.
 The semantics are described in docs/language.md, from SELECT to AFTER MATCH.
- With PARTITION BY the policies apply within the partition of the event. The key of every row contains the words of its
+
+With PARTITION BY the policies apply within the partition of the event. The key of every row contains the words of its
 partition (``IndexInfo.partition``), so the rows of a partition can be removed. The matches that a window has reported
 are counted by partition, in an index after those of the rows (``Core.n_counts``).
 """

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Output of partial matches whose window has ended (``Engine(timed_out=True)``).
- Expiry only moves the first live start and visits no row. If timed-out partial matches are an output, dead starts are
+
+Expiry only moves the first live start and visits no row. If timed-out partial matches are an output, dead starts are
 kept until there are enough of them, or until the batch ends. Then one walk through all rows writes their rows out and
 releases the starts.
 """

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Age slice of a partial match: the part of its window that has passed.
- The duration of a window, or its number of events, is divided into equal slices. The age of a partial match is measured
+
+The duration of a window, or its number of events, is divided into equal slices. The age of a partial match is measured
 from its first event to the current event; in an explicit window, from the event that opened the window.
 
 Invariant: starts are in the order of their events, so a younger start has a smaller slice, or the same one.

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Load shedding inside the matcher.
- The overload control of the engine writes tables of drop probabilities between two batches of events. This module looks
+
+The overload control of the engine writes tables of drop probabilities between two batches of events. This module looks
 them up, at six points, listed from the cheapest to the most expensive:
 
 * *Events*: an event is dropped before any condition on it is evaluated (``masks``). One probability per type.
@@ -14,12 +15,14 @@ them up, at six points, listed from the cheapest to the most expensive:
 * *Partial matches*: live partial matches are dropped in a walk through all rows, and their memory is freed
   (`walk_cells`). One probability per cell: state, class and age slice. A row in several indexes is dropped from all of
   them and counted in the first.
- A *class* is found in a table or by a decision tree, from the features that the plan makes every edge compute at a
+
+A *class* is found in a table or by a decision tree, from the features that the plan makes every edge compute at a
 birth (`EdgePlan.features`). A row stores its class. Random draws are hashes, so a run is repeatable for a seed. Events
 are hashed by position, so all queries drop the same events whatever the batches are. Births are hashed by their first
 and last event. Rows are hashed by both and a salt; with salt 0 a probability drops the same partial matches whose
 births it would have refused.
- Invariant: a dropped row is treated as a row whose window has ended. So shedding adds no match to a monotonic query,
+
+Invariant: a dropped row is treated as a row whose window has ended. So shedding adds no match to a monotonic query,
 and the remaining rows stay in birth order.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t

@@ -1,16 +1,19 @@
 # cython: language_level=3
 """Counts of the children of partial matches and events, by class, from which a model of the stream is updated.
- The children of a sample of the events are counted, including those whose birth is refused. The counts are in a hash
+
+The children of a sample of the events are counted, including those whose birth is refused. The counts are in a hash
 table of fixed size. A key has the state, class and age slice of the parent, the variable and class of the event, and
 the state and class of the child.
- While load is shed, the counts are Horvitz-Thompson estimates: a row, or an event whose children are counted, has as
+
+While load is shed, the counts are Horvitz-Thompson estimates: a row, or an event whose children are counted, has as
 weight the inverse of the probability with which it was kept. The class word of a row holds two weights above the class,
 as 256 times the binary logarithm: the weight that the row inherits from its parents, and the inverse of the smallest
 probability that it ever had to be kept. The draw for a partial match depends on what it binds and never changes. So the
 second weight is exact, whatever probabilities were in force since the birth.
 
 The squares of the weights are summed too; they give the sampling variance of a count.
- Invariant: if nothing is dropped and every event is counted, the counts are numbers of children; otherwise their
+
+Invariant: if nothing is dropped and every event is counted, the counts are numbers of children; otherwise their
 expected values are. The sample of events depends only on their positions and the seed.
 """
 from libc.math cimport exp2, log2, rint

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Record of the lineage of partial matches, from which their contribution and consumption are derived afterwards.
- Every child that an event makes gets a *record*, numbered from 0: its parent's record, the event, the edge, and its
+
+Every child that an event makes gets a *record*, numbered from 0: its parent's record, the event, the edge, and its
 class. A child may be stored as a partial match, reported as a match, both or neither. A row stores the number of its
 record beside its class. Also recorded are
 
@@ -8,10 +9,12 @@ record beside its class. Also recorded are
   same when the bucket is removed and created again;
 * the *probes*: each probe of a bucket, with the event and the number of live rows in the bucket;
 * the *values* of the features by which children are classified, and those of each event that was tried for a variable.
- These lists contain the complete history. Children come after their parents, so sums over descendants (the contribution
+
+These lists contain the complete history. Children come after their parents, so sums over descendants (the contribution
 and the consumption of a partial match; hybrid, section III-B) take one pass from the end. A probe of a bucket visits
 every row that was stored there before the event and whose window has not ended.
- Invariant: the live rows of all probes sum to the rows visited; the places in the first index of each record are the
+
+Invariant: the live rows of all probes sum to the rows visited; the places in the first index of each record are the
 rows created; the matches are those reported, in their order (without policies).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t

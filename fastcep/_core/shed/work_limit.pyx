@@ -1,14 +1,17 @@
 # cython: language_level=3
 """Limit of the work for one event.
- If the latency bound is on a percentile, only the work of the most expensive events above the bound must be saved;
+
+If the latency bound is on a percentile, only the work of the most expensive events above the bound must be saved;
 saving other work costs recall for nothing. So an event is tried with partial matches until the cost, by the prices of
 operations, reaches the limit. The remaining partial matches are *passed over*: they stay stored, and later events may
 extend them. Variables whose binding completes a match are bound first (``loop``), if this preserves the order of
 matches. Within a bucket the youngest partial matches come first, because their windows end last.
- A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
+
+A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
 Each event adds the share to a credit, up to a maximum. An event runs on, which takes one event from the credit, if it
 would lose at least as many matches as the mean event that is cut off, or if the credit is at least half of the maximum.
- Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
+
+Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
 effect as refusing the birth of the child or not finding the match, so it adds no match to a monotonic query. If some
 rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the cost.
 """

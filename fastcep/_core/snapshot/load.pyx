@@ -2,7 +2,8 @@
 """Load the state of a query from the arrays of ``dump``, which documents them, into an empty core.
 
 The arrays are overwritten: numbers become ordinals in place.
- The numbers of starts, nodes and places are checked, so inconsistent arrays are rejected before they do harm. After an
+
+The numbers of starts, nodes and places are checked, so inconsistent arrays are rejected before they do harm. After an
 error the core is partly loaded; its memory is freed with it.
 """
 from libc.stdint cimport int8_t, int64_t
