@@ -20,7 +20,7 @@ from libc.stdlib cimport free
 
 import numpy as np
 
-from fastcep._core.memory.fenwick cimport add, below, summed
+from fastcep._core.memory.fenwick cimport add, build, prefix_sum
 from fastcep._core.memory.heap cimport Entry, Heap, heap_pop, heap_push
 
 cdef enum:
@@ -119,8 +119,8 @@ cdef class Clairvoyant:
                     self.met[self.place_to[p] + 1] -= 1
             for i in range(self.probed.shape[0]):
                 self.made[i + 1] = self.in_matches[self.probed[i]] > 0
-            summed(self.made)
-            summed(self.met)
+            build(self.made)
+            build(self.met)
             self.total = self._spent(NULL)
         return 0
 
@@ -144,14 +144,14 @@ cdef class Clairvoyant:
         cdef int64_t p, count = 0
         for p in range(self.first_place[r], self.first_place[r + 1]):
             if self.place_to[p] > self.place_from[p]:
-                count += below(self.made, self.place_to[p]) - below(self.made, self.place_from[p])
+                count += prefix_sum(self.made, self.place_to[p]) - prefix_sum(self.made, self.place_from[p])
         return count
 
     cdef int64_t _meets(self, int64_t e) noexcept nogil:
         """How many rows the probes of an event meet."""
         cdef int64_t i, count = 0
         for i in range(self.first_probe[e], self.first_probe[e + 1]):
-            count += below(self.met, self.probes_of[i] + 1)
+            count += prefix_sum(self.met, self.probes_of[i] + 1)
         return count
 
     cdef int64_t _spent(self, int64_t* costs) noexcept nogil:
@@ -369,7 +369,7 @@ cdef class Clairvoyant:
         for p in range(self.first_place[r], self.first_place[r + 1]):
             end = self.place_from[p] if c == NONE else self._behind(p, self.events[self.children[c]])
             if end < self.place_to[p]:
-                self.total -= self.prices[2] * (below(self.made, self.place_to[p]) - below(self.made, end))
+                self.total -= self.prices[2] * (prefix_sum(self.made, self.place_to[p]) - prefix_sum(self.made, end))
                 add(self.met, self.place_to[p], 1)
                 add(self.met, end, -1)
                 self.place_to[p] = end
