@@ -10,7 +10,8 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
-from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, machine_free, machine_new, run
 
 cdef enum:
     MAX_INPUTS = 64          # of a program, at first
