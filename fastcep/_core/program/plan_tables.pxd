@@ -93,7 +93,7 @@ cdef struct State:
     int32_t n_at_end
     int32_t* at_end
     int32_t* partition       # deferred: the outputs that are the key words of its partition
-    int32_t fixed            # fixed words of a row: start, birth (optional), told (optional), bindings, class (optional)
+    int32_t fixed            # fixed words of a row: start, birth (optional), match flag (optional), bindings, class (optional)
     int32_t birth            # word of the birth, or -1
     int32_t told             # word that is 1 if the partial match has been a match already, or -1
     int32_t bind             # word of the first binding
