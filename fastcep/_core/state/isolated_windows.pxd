@@ -1,4 +1,4 @@
-# What isolated windows hold for themselves. See isolated_windows.pyx.
+# The state of isolated windows. See isolated_windows.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.memory.open_windows cimport Opened, Part
