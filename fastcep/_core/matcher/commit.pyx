@@ -119,12 +119,12 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
     to[0] = stage.start[j]
     if state.birth >= 0:
         to[state.birth] = core.next_birth
-    if state.told >= 0:
-        to[state.told] = is_match
+    if state.match_flag >= 0:
+        to[state.match_flag] = is_match
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
-    if state.classed >= 0:
-        to[state.classed] = (stage.class_[j] if core.shed.on else 0) | HOME * home
+    if state.class_word >= 0:
+        to[state.class_word] = (stage.class_[j] if core.shed.on else 0) | HOME * home
     if state.columns > 0:
         to = column_of(index, bucket, 0) + row
         to[0] = nulls

@@ -93,12 +93,12 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     to[0] = ordinal
     if state.birth >= 0:
         to[state.birth] = core.next_birth
-    if state.told >= 0:
-        to[state.told] = False
+    if state.match_flag >= 0:
+        to[state.match_flag] = False
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
-    if state.classed >= 0:
-        to[state.classed] = core.shed.classes[0] if screens(core, edge) else 0
+    if state.class_word >= 0:
+        to[state.class_word] = core.shed.classes[0] if screens(core, edge) else 0
     if core.shed.on:
         core.shed.born[edge.target * core.shed.stride + (class_of(core.shed.classes[0]) if screens(core, edge) else 0)] += 1
     if core.observed.on:
@@ -167,7 +167,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
         first += m
     core.rows_visited += visited
     if core.shed.cut.most > 0:
-        core.shed.cut.tried[edge_number].looks += visited
+        core.shed.cut.tried[edge_number].visited += visited
         core.shed.cut.tried[edge_number].made += made
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
@@ -284,17 +284,17 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
             stage.birth[j] = core.next_birth + j
         row[state.birth].data = stage.birth
         row[state.birth].step = 1
-    if state.told >= 0:
-        row[state.told].data = &zero
-        row[state.told].step = 0
+    if state.match_flag >= 0:
+        row[state.match_flag].data = &zero
+        row[state.match_flag].step = 0
     if screens(core, edge):
         for j in range(n):
             core.shed.born[edge.target * core.shed.stride + class_of(core.shed.classes[j])] += 1
     elif core.shed.on:
         core.shed.born[edge.target * core.shed.stride] += n
-    if state.classed >= 0:
-        row[state.classed].data = core.shed.classes if screens(core, edge) else &zero
-        row[state.classed].step = screens(core, edge)
+    if state.class_word >= 0:
+        row[state.class_word].data = core.shed.classes if screens(core, edge) else &zero
+        row[state.class_word].step = screens(core, edge)
     if state.columns > 0:
         row[state.fixed].data = &zero
         row[state.fixed].step = 0

@@ -39,7 +39,7 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 cdef enum:
-    SWEEP_BYTES = 1 << 20    # size of the indexes at which the first sweep is due
+    SWEEP_BYTES = 1 << 20    # smallest size of the indexes at which a sweep is due
     SAMPLE_INTERVAL = 16     # one chunk out of this many is measured, unless the cost of each event is recorded
     TIMEOUT_BATCH = 1024     # dead starts that accumulate before their partial matches are written out
 
@@ -132,7 +132,7 @@ cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssiz
         while core.failed:  # no memory for a window: continue with the next one
             core.failed = False
             advance_windows(core, events.time, events.position, events.size, events.size)
-    core.blind = events.time[events.size - 1]
+    core.last_missed = events.time[events.size - 1]
     core.events += taken - first
     return taken
 
@@ -255,7 +255,7 @@ cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* rele
 
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
-    """Return whether the indexes have doubled, or 7/8 of the budget is used and 1/64 of it is new since the last sweep."""
+    """Return whether the indexes have doubled, or 7/8 of the budget is used, 1/64 of it since the last sweep."""
     cdef int64_t limit = core.budget.limit
     return (core.budget.used > core.sweep_at and indexes_bytes(core) > core.sweep_at) or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
@@ -319,7 +319,7 @@ cdef void release_idle_memory(Core* core, bint everything) noexcept nogil:
     if everything:
         seen_clear(&core.seen)
         policy_clear(core)
-        vec_free(&core.found)
+        vec_free(&core.timed_rows)
         vec_free(&core.frames)
     for m in range(core.n_slots):
         if everything or core.chains[m].capacity > 16 * CHUNK:
@@ -332,7 +332,8 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
     items += core.places.capacity + core.timed_places.capacity
-    items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
+    items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity
+    items += core.timed_rows.capacity
     cdef int64_t number
     cdef Part* part
     cdef int i
@@ -357,12 +358,12 @@ cdef void drop_all_rows(Core* core) noexcept nogil:
     drop_all(&core.starts)
     for number in range(core.windows.first, core.windows.next):
         if core.n_negations > 0 and window_at(&core.windows, number).part != NULL:
-            core.blind = max(core.blind, core.now)  # the negated events of the window are dropped too
+            core.last_missed = max(core.last_missed, core.now)  # the negated events of the window are dropped too
         drop_part(core, window_at(&core.windows, number))
 
 
 cdef void recover_from_failure(Core* core) noexcept nogil:
-    """Recover when memory ran out: drop the partial matches and the output of the failed event, keep earlier matches."""
+    """Recover when memory ran out: drop all partial matches and the output of the failed event, not earlier matches."""
     cdef int64_t n_matches = 0, i
     for i in range(core.detected_counts.size):
         n_matches += core.detected_counts.data[i]
@@ -380,7 +381,7 @@ cdef void recover_from_failure(Core* core) noexcept nogil:
             core.places.size += 2 * (core.detected.data[i] < 0)
     _truncate_output(core, core.timed_values, core.timed_lengths, core.timed.size // 3, False)
     core.out_windows.size = n_matches if core.window_kind == EXPLICIT else 0
-    core.lost += core.starts.live + core.elsewhere
+    core.lost += core.starts.live + core.live_in_windows
     drop_all_rows(core)
     sweep_all(core)
     core.failed = False

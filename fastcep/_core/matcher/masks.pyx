@@ -15,7 +15,7 @@ from fastcep._core.program.plan_tables cimport Column
 from fastcep._core.program.predicate cimport CHUNK, run
 from fastcep._core.shed.drop cimport drop_events, withhold_events
 from fastcep._core.state.core cimport Core, event_inputs
-from fastcep._core.state.key_partition cimport hash_of, is_own
+from fastcep._core.state.key_partition cimport hash_of, is_in_part
 from fastcep._core.state.previous_events cimport find_previous
 
 
@@ -78,7 +78,7 @@ cdef int _select_part(
     cdef bint in_part
     for i in range(n):
         k = relevant[i]
-        in_part = is_own(core, events, base + k)
+        in_part = is_in_part(core, events, base + k)
         relevant[kept] = k
         kept += in_part
         bits[k] &= 0 - <uint64_t>in_part

@@ -274,8 +274,8 @@ cdef class Matcher(QueryState):
         ``last_missed``: time of the last event that was not matched (int64 ns); None: no event was missed.
         """
         if last_missed is not None:
-            self.core.blind = last_missed
-        self.core.lost += self.core.starts.live + self.core.elsewhere
+            self.core.last_missed = last_missed
+        self.core.lost += self.core.starts.live + self.core.live_in_windows
         self.clear()
 
     def forget_windows(self):
@@ -292,7 +292,7 @@ cdef class Matcher(QueryState):
     def numbers(self):
         """Scalars of the state: counters, and the position and time that the matcher has reached."""
         return {
-            "next_birth": self.core.next_birth, "now": self.core.now, "blind": self.core.blind, "last": self.core.last,
+            "next_birth": self.core.next_birth, "now": self.core.now, "blind": self.core.last_missed, "last": self.core.last,
             "relevant": self.core.relevant, "rows_visited": self.core.rows_visited,
             "rows_created": self.core.rows_created, "matches": self.core.matches, "peak": self.core.peak,
             "lost": self.core.lost, "events": self.core.events, "arithmetic_nulls": self.arithmetic_nulls,
@@ -313,7 +313,7 @@ cdef class Matcher(QueryState):
         for i in range(0 if self.core.factorised else self.core.n_indexes):
             state = self.core.states + self.core.infos[i].state
             bindings = {state.slots[c]: state.bind + c for c in range(state.n_bind)}
-            indexes.append((state.fixed, state.birth, state.told, state.classed, bindings))
+            indexes.append((state.fixed, state.birth, state.match_flag, state.class_word, bindings))
         return [bool(is_chained(&self.core, i)) for i in range(self.core.n_slots)], indexes
 
     def load(self, state, numbers):
@@ -332,11 +332,11 @@ cdef class Matcher(QueryState):
         load(&self.core, state)
         self.core.next_birth, self.core.now = numbers["next_birth"], numbers["now"]
         self.core.sweep_at = numbers["sweep_at"]
-        self.core.blind = numbers["blind"]
+        self.core.last_missed = numbers["blind"]
         self.core.relevant, self.core.events = numbers["relevant"], numbers["events"]
         self.core.rows_visited, self.core.rows_created = numbers["rows_visited"], numbers["rows_created"]
         self.core.matches, self.core.lost = numbers["matches"], numbers["lost"]
-        self.core.peak = max(<int64_t>numbers["peak"], self.core.starts.live + self.core.elsewhere)
+        self.core.peak = max(<int64_t>numbers["peak"], self.core.starts.live + self.core.live_in_windows)
         self.earlier_nulls, self.earlier_errors = numbers["arithmetic_nulls"], numbers["function_errors"]
         FC_CHECK(held_bytes(&self.core) == self.core.budget.used)
 

@@ -54,10 +54,10 @@ cdef class QueryState:
         self.core.after_match, self.core.limit = plan.after_match, plan.limit
         self.core.has_policy = plan.select != 0 or plan.consumes or plan.after_match != 0 or plan.limit > 0
         self.core.due = INT64_MAX
-        self.core.blind = INT64_MIN
+        self.core.last_missed = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
         self.core.infos, self.core.foralls = tables.infos, tables.foralls
-        self.core.able, self.core.windows.able = tables.able, tables.able.begins
+        self.core.relevance, self.core.windows.relevant = tables.relevance, tables.relevance.begins
         self.core.window_kind = plan.window_kind
         self.core.window = plan.window
         self.core.type_members, self.core.type_codes = tables.type_members, tables.type_codes
@@ -125,9 +125,9 @@ cdef class QueryState:
             self.core.is_isolated = plan.windows.isolated
             self.core.windows.closing, self.core.windows.length = plan.windows.closing, plan.windows.length
             self.core.is_shared = not self.core.is_isolated
-        self.core.tells = plan.timed_out
+        self.core.reports_timeouts = plan.timed_out
         self.core.starts.keeps = plan.timed_out and plan.windows is None
-        self.core.timed.budget = self.core.found.budget = &self.core.budget
+        self.core.timed.budget = self.core.timed_rows.budget = &self.core.budget
         self.core.outside.starts = self.core.starts
         self.core.outside.indexes = self.core.indexes
         self.core.outside.pending = self.core.pending
@@ -197,7 +197,7 @@ cdef class QueryState:
         free(self.core.timed_values)
         free(self.core.timed_lengths)
         vec_free(&self.core.timed)
-        vec_free(&self.core.found)
+        vec_free(&self.core.timed_rows)
         free(self.core.out_values)
         free(self.core.out_lengths)
         free(self.core.chains)
@@ -248,7 +248,7 @@ cdef class QueryState:
     @property
     def live(self):
         """Exact number of partial matches that can still be extended."""
-        return self.core.starts.live + self.core.elsewhere
+        return self.core.starts.live + self.core.live_in_windows
 
     @property
     def rows_stored(self):

@@ -208,7 +208,7 @@ cdef class Shedding:
         self.core.shed.births = False
         for i in range(n):
             self.core.shed.refuse[i] = flat[i]
-            self.core.shed.refuse_stands[i] = log_weight(steps_of(flat[i]) << 32 - DRAWN_BITS)
+            self.core.shed.refuse_weights[i] = log_weight(steps_of(flat[i]) << 32 - DRAWN_BITS)
             self.core.shed.births |= flat[i] > 0
         grows = np.asarray(chances).max(axis=2, initial=0) > np.asarray(chances)[:, :, 0] if n > 0 else np.zeros((0, 1), bool)
         for i in range(self.core.n_states):
@@ -235,7 +235,7 @@ cdef class Shedding:
         """Count the children of a sample of the events: ``share`` of them, weighted by 1 / ``share``."""
         assert self.core.shed.flows.on and 0 < share <= 1
         self.core.shed.flows.chance = max(1, <int64_t>(share * 4294967296.0))
-        self.core.shed.flows.stands = 4294967296.0 / <double>self.core.shed.flows.chance
+        self.core.shed.flows.weight = 4294967296.0 / <double>self.core.shed.flows.chance
 
     def stop_flows(self):
         """Stop counting."""
@@ -260,7 +260,7 @@ cdef class Shedding:
                 to_keys[n], to_counts[n], to_squares[n] = entry.key, entry.count, entry.square
                 n += 1
         for i in range(cells if flows.on else 0):
-            to_tried[i] = flows.asked[i]
+            to_tried[i] = flows.tried[i]
         lost = flows.lost
         if flows.on:
             flows_clear(flows, cells)
@@ -280,7 +280,7 @@ cdef class Shedding:
         self.core.shed.flows.lost += lost
         for i in range(tried.shape[0]):
             for j in range(tried.shape[1]):
-                self.core.shed.flows.asked[i * tried.shape[1] + j] = tried[i, j]
+                self.core.shed.flows.tried[i * tried.shape[1] + j] = tried[i, j]
 
     def withhold(self, const int64_t[:, ::1] chances):
         """Set the probability with which events are withheld from a variable, per variable and class, in 2^-32."""
@@ -290,7 +290,7 @@ cdef class Shedding:
         for i in range(chances.shape[0]):
             for j in range(chances.shape[1]):
                 self.core.shed.withhold[i * chances.shape[1] + j] = chances[i, j]
-                self.core.shed.withhold_stands[i * chances.shape[1] + j] = log_weight(chances[i, j])
+                self.core.shed.withhold_weights[i * chances.shape[1] + j] = log_weight(chances[i, j])
                 self.core.shed.binds |= chances[i, j] > 0
 
     @property
@@ -410,7 +410,7 @@ cdef class Shedding:
         """
         cdef int i
         for i in range(self.core.n_states):
-            if self.core.states[i].n_indexes > 0 and self.core.states[i].classed < 0:
+            if self.core.states[i].n_indexes > 0 and self.core.states[i].class_word < 0:
                 raise ValueError("the plan does not support a lineage record; compile it with observed=True")
         assert self.core.shed.on and not self.core.observed.on
         observe_init(&self.core.observed)
@@ -430,7 +430,7 @@ cdef class Shedding:
             "edges": take(&lineage.edges), "classes": take(&lineage.classes),
             "placed": take(&lineage.placed), "places": take(&lineage.places),
             "probes": take(&lineage.probes), "probed": take(&lineage.probed),
-            "asked": take(&lineage.asked), "visited": take(&lineage.visited),
+            "asked": take(&lineage.probe_edges), "visited": take(&lineage.visited),
             "matches": take(&lineage.matches), "values": take(&lineage.values),
             "tried": take(&lineage.tried), "tried_for": take(&lineage.members), "event_values": take(&lineage.event_values),
         }
@@ -457,7 +457,7 @@ cdef class Shedding:
     @property
     def totals(self):
         """Number of births refused, of events dropped from a window, and of partial matches dropped by age."""
-        return self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_fell
+        return self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged
 
     def resume(self, counters, totals):
         """Continue from the results of `counted` and `totals`."""
@@ -470,4 +470,4 @@ cdef class Shedding:
         _write(self.core.shed.refused, counters["refused"], cells)
         _write(self.core.shed.dropped, counters["dropped"], cells)
         _write(self.core.shed.withheld, counters["withheld"], self.core.shed.members * self.core.shed.member_stride)
-        self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_fell = totals
+        self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged = totals

@@ -114,10 +114,10 @@ cdef void _close(Core* core, int64_t number, int64_t time, int64_t closing_posit
     cdef Opened* window = window_at(windows, number)
     cdef int64_t now = core.now
     if window.part != NULL:
-        if (window.part.pending.size > 0 or core.tells) and enter(core, window):
+        if (window.part.pending.size > 0 or core.reports_timeouts) and enter(core, window):
             core.place, core.opened = closing_position, window.position
             decide(core, time, True)
-            if core.tells:
+            if core.reports_timeouts:
                 core.now = time
                 collect(core, core.starts.first, core.starts.next)
                 core.now = now
@@ -139,7 +139,7 @@ cdef int64_t enter_first_window(Core* core, uint64_t* members, int k) noexcept n
         return -1
     if not core.is_isolated:
         return 0
-    core.asked = members[0]
+    core.bindable = members[0]
     return _enter_from(core, core.windows.first, members, k)
 
 
@@ -155,13 +155,13 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) n
     cdef uint64_t usable
     while number < core.windows.next:
         window = window_at(&core.windows, number)
-        usable = core.asked & window.able
+        usable = core.bindable & window.relevant
         if usable and core.shed.in_windows != NULL and kept_out(core, window.position):
             usable = 0
         if usable and core.n_counts > 0 and window.part != NULL and partition_of(core, usable, k) and limit_is_reached(
                 core, counts_of(core, window.part)):
             usable = 0
-        if usable and (usable & ~core.able.keyed or _extends(core, window.part, usable, k)):
+        if usable and (usable & ~core.relevance.keyed or _extends(core, window.part, usable, k)):
             members[0] = usable
             return number if enter(core, window) else -1
         number += 1

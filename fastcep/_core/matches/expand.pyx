@@ -13,7 +13,7 @@ from fastcep._core.state.core cimport Core
 
 
 cdef void expand(Core* core) noexcept nogil:
-    """Repeat the matches of the event for each window, in the order of windows, and write their ids to ``out_windows``."""
+    """Repeat the matches of the event for each window, in their order, and write the window ids to ``out_windows``."""
     cdef Windows* windows = &core.windows
     cdef Vec* latest = &core.out_windows
     cdef int64_t n = core.emitted, first = latest.size - n, number, i, total = 0

@@ -79,7 +79,7 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
             return True
         core.key[c] = core.stage.out[item.keys[c]][j]
     number = find(index, core.key)
-    if number < 0 and core.blind == INT64_MIN:
+    if number < 0 and core.last_missed == INT64_MIN:
         return True
     bucket = NULL if number < 0 else bucket_at(index, number)
     if item.group < 0:
@@ -162,7 +162,7 @@ cdef bint _occurs(Core* core, Absence* item, const Index* index, const Bucket* b
             since = core.window_time
         else:
             since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
-        if core.blind > INT64_MIN and core.blind >= since:
+        if core.last_missed > INT64_MIN and core.last_missed >= since:
             return True  # an event may have been missed, so a match could be false and is not reported
     if bucket == NULL:
         return False
@@ -194,7 +194,7 @@ cdef bint _occurs(Core* core, Absence* item, const Index* index, const Bucket* b
 
 cdef void _set_inputs(Core* core, const Code* program, const Index* index, const Bucket* bucket, int first,
                       int64_t j) noexcept nogil:
-    """Set the inputs of the conditions: registers of the rows from ``first`` on, outputs of staged row ``j`` (broadcast)."""
+    """Set the inputs of the conditions: registers of the rows from ``first`` on, outputs of staged row ``j``."""
     cdef int i, number
     for i in range(program.n_inputs):
         number = program.input_number[i]

@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from fastcep._core.memory.starts cimport EXPLICIT
-from fastcep._core.memory.vectors cimport Vec, own, take, vec_free
+from fastcep._core.memory.vectors cimport Vec, adopt_array, take, vec_free
 from fastcep._core.state.core cimport Core
 
 cdef enum:
@@ -67,7 +67,7 @@ cdef class Output:
                 raise MemoryError("no memory for the matches")
             sizes = [self.block[i] for i in range(n_vectors)]
             block, self.block = self.block, NULL  # the array owns the block from here on
-            words = own(block, n_vectors + sum(sizes))
+            words = adopt_array(block, n_vectors + sum(sizes))
             for size in sizes:
                 vectors.append(words[at:at + size])
                 at += size

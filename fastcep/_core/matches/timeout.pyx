@@ -16,7 +16,7 @@ from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core
 
 cdef enum:
-    ENTRY_WORDS = 5          # words of an entry of ``found``: time, birth, index, bucket, row
+    ENTRY_WORDS = 5          # words of an entry of ``timed_rows``: time, birth, index, bucket, row
 
 
 cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
@@ -29,7 +29,7 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
     cdef Bucket* bucket
     cdef int64_t b, i, start, birth = -1
     cdef int r, n
-    core.found.size = 0
+    core.timed_rows.size = 0
     for n in range(core.n_indexes if first < end else 0):
         index = core.indexes + n
         for b in range(index.n_buckets):
@@ -40,21 +40,21 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
                     _append_entry(core, 0 if core.window_kind == EXPLICIT else start if core.window_kind == EVENTS
                           else core.starts.time[start & core.starts.mask],
                           bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
-    if core.found.size > 0:  # data may be NULL
-        qsort(core.found.data, core.found.size // ENTRY_WORDS, ENTRY_WORDS * sizeof(int64_t), _compare)
-    for i in range(core.found.size // ENTRY_WORDS):
-        if core.found.data[i * ENTRY_WORDS + 1] != birth:  # a row may be in several indexes
-            birth = core.found.data[i * ENTRY_WORDS + 1]
+    if core.timed_rows.size > 0:  # data may be NULL
+        qsort(core.timed_rows.data, core.timed_rows.size // ENTRY_WORDS, ENTRY_WORDS * sizeof(int64_t), _compare)
+    for i in range(core.timed_rows.size // ENTRY_WORDS):
+        if core.timed_rows.data[i * ENTRY_WORDS + 1] != birth:  # a row may be in several indexes
+            birth = core.timed_rows.data[i * ENTRY_WORDS + 1]
             if not core.failed:  # after a failure the incomplete output is withdrawn
-                _write(core, core.found.data + i * ENTRY_WORDS)
+                _write(core, core.timed_rows.data + i * ENTRY_WORDS)
     release(&core.starts)
 
 
 cdef inline void _append_entry(
         Core* core, int64_t time, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
-    """Append an entry to ``found``."""
-    if (push(&core.found, time) < 0 or push(&core.found, birth) < 0 or push(&core.found, index) < 0
-            or push(&core.found, bucket) < 0 or push(&core.found, row) < 0):
+    """Append an entry to ``timed_rows``."""
+    if (push(&core.timed_rows, time) < 0 or push(&core.timed_rows, birth) < 0 or push(&core.timed_rows, index) < 0
+            or push(&core.timed_rows, bucket) < 0 or push(&core.timed_rows, row) < 0):
         core.failed = True
 
 

@@ -24,14 +24,14 @@ cdef struct Opened:
     int64_t time             # time of that event
     int64_t id               # sequence number of that event
     int64_t reported         # matches reported so far, counted if the query has a limit
-    uint64_t able            # isolated mode: bit set of the variables whose events can have an effect in the window
+    uint64_t relevant        # isolated mode: bit set of the variables whose events can have an effect in the window
     bint closed
     Part* part               # NULL: shared mode, an empty window, or a window that has reached its limit
 
 
 cdef struct Windows:
     Budget* budget
-    uint64_t able            # ``Opened.able`` of a window without rows
+    uint64_t relevant        # ``Opened.relevant`` of a window without rows
     Opened* ring             # windows by ordinal, [first, next); the first one is open
     int64_t mask, first, next
     int closing              # AFTER_TIME, AFTER_EVENTS or ON_EVENT

@@ -1,9 +1,8 @@
 # cython: language_level=3
 """Ring of the open explicit windows. Ordinals count windows in the order in which they open.
-
-In *shared* mode, a row belongs to all windows that were open when its first event arrived; the matcher checks which of
-these are still open when a match is complete. In *isolated* mode, every window has a `Part` with its own rows, starts and
-waiting matches.
+ In *shared* mode, a row belongs to all windows that were open when its first event arrived; the matcher checks which of
+these are still open when a match is complete. In *isolated* mode, every window has a `Part` with its own rows, starts
+and waiting matches.
 """
 from libc.stdint cimport int64_t
 
@@ -30,7 +29,7 @@ cdef int add_window(Windows* windows, Starts* starts, int64_t position, int64_t 
     opened.time = time
     opened.id = id
     opened.reported = 0
-    opened.able = windows.able
+    opened.relevant = windows.relevant
     opened.closed = False
     opened.part = NULL
     windows.next += 1

@@ -15,7 +15,7 @@ cdef struct Vec:
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil
 cdef void vec_free(Vec* vec) noexcept nogil
 cdef object take(Vec* vec)
-cdef object own(int64_t* data, int64_t size)
+cdef object adopt_array(int64_t* data, int64_t size)
 
 
 cdef inline int push(Vec* vec, int64_t value) noexcept nogil:

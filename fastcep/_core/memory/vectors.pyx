@@ -1,9 +1,8 @@
 # cython: language_level=3
 """Growing int64 arrays: ``nogil`` code doubles them, and their memory passes to NumPy at the end of a call.
-
-Small arrays come from ``malloc``. From ``LARGE`` items on, they are mappings of huge pages (``pages.h``), which grow without
-a copy and cause 1/512 of the page faults. Up to ``SPARES`` freed mappings, of at most ``SPARE_BYTES`` in total, are
-kept for reuse: clearing pages, and finding huge pages in fragmented memory, costs more than filling them.
+ Small arrays come from ``malloc``. From ``LARGE`` items on, they are mappings of huge pages (``pages.h``), which grow
+without a copy and cause 1/512 of the page faults. Up to ``SPARES`` freed mappings, of at most ``SPARE_BYTES`` in total,
+are kept for reuse: clearing pages, and finding huge pages in fragmented memory, costs more than filling them.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
@@ -87,8 +86,8 @@ cdef void _spare_or_free(void* block, int64_t bytes) noexcept nogil:
 cdef void* _map(Budget* budget, int64_t* bytes) noexcept nogil:
     """Return a block of at least ``bytes``, a multiple of huge pages; NULL without memory. Sets ``bytes`` to its size.
 
-    A larger spare block keeps its size, so that an array that grows again finds its pages mapped. With a memory limit, the
-    block is trimmed: the bytes that a matcher holds must not depend on the blocks that other matchers have freed.
+    A larger spare block keeps its size, so that an array that grows again finds its pages mapped. With a memory limit,
+    the block is trimmed: the bytes that a matcher holds must not depend on the blocks that other matchers have freed.
     """
     cdef int64_t spare_size = bytes[0]
     cdef void* block = _take_spare(&spare_size)
@@ -216,7 +215,7 @@ def repeated(const int64_t[::1] values, const int64_t[::1] counts):
     return take(&vec)
 
 
-cdef object own(int64_t* data, int64_t size):
+cdef object adopt_array(int64_t* data, int64_t size):
     """Return a NumPy array of ``size`` items that takes over ``data``, which comes from ``malloc``."""
     cdef Buffer owner = Buffer.__new__(Buffer)
     owner.data = data

@@ -95,12 +95,12 @@ cdef struct State:
     int32_t* partition       # deferred: the outputs that are the key words of its partition
     int32_t fixed            # fixed words of a row: start, birth (optional), match flag (optional), bindings, class (optional)
     int32_t birth            # word of the birth, or -1
-    int32_t told             # word that is 1 if the partial match has been a match already, or -1
+    int32_t match_flag       # word that is 1 if the partial match has been a match already, or -1
     int32_t bind             # word of the first binding
     int32_t n_bind           # bindings with a word; the binding that the start implies has none
     int32_t* slots           # slots of these bindings
     int32_t n_features       # features by which rows are classified
-    int32_t classed          # word of the class, or -1
+    int32_t class_word       # word of the class, or -1
     uint8_t* has             # per slot: 1 if the rows bind it
     int32_t columns          # columns of a row: null bits of the registers and the registers; 0 without registers
 
@@ -216,4 +216,4 @@ cdef class Tables:
     cdef State* states
     cdef IndexInfo* infos
     cdef ForAll* foralls
-    cdef WindowRelevance able
+    cdef WindowRelevance relevance

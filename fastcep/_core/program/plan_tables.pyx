@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Convert the tuples of a plan to C structs, once per matcher.
-
-`Tables` owns the structs. A running matcher changes only ``data`` and ``null`` of ``Column`` and ``ForAll``, which point
-into the current batch and the event ring, and the buffers marked as scratch.
+ `Tables` owns the structs. A running matcher changes only ``data`` and ``null`` of ``Column`` and ``ForAll``, which
+point into the current batch and the event ring, and the buffers marked as scratch.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -94,7 +93,7 @@ cdef class Tables:
             self.infos[i].partition = int_array(item.partition)
             self.infos[i].forall = int_array(item.forall, &self.infos[i].n_forall)
         self._build_partition(plan.partition)
-        relevance_new(&self.able, plan)
+        relevance_new(&self.relevance, plan)
         self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
     def _build_columns(self, plan, intern):
@@ -193,12 +192,12 @@ cdef class Tables:
             for slot in item.bindings:
                 state.has[<int>slot] = True
             state.birth = 1 if item.needs_birth or births else -1
-            state.told = 2 if births else -1
+            state.match_flag = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
             state.n_features = len(item.features)
-            classed = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
-            state.classed = state.bind + state.n_bind if classed else -1
-            state.fixed = state.bind + state.n_bind + classed
+            has_class = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
+            state.class_word = state.bind + state.n_bind if has_class else -1
+            state.fixed = state.bind + state.n_bind + has_class
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 
@@ -475,4 +474,4 @@ cdef class Tables:
         free(self.leaves)
         free(self.negations)
         free(self.absences)
-        relevance_free(&self.able)
+        relevance_free(&self.relevance)

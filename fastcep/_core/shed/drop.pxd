@@ -38,7 +38,7 @@ cdef inline int64_t spent(const Core* core) noexcept nogil:
     """Return the cost of all operations so far, in picoseconds, without the fixed cost of each event."""
     return (core.rows_visited * core.prices.visited + core.rows_created * core.prices.created
             + core.matches * core.prices.match + core.shed.n_refused * core.prices.refused
-            + core.shed.n_fell * core.prices.purged)
+            + core.shed.n_aged * core.prices.purged)
 
 
 cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:

@@ -39,7 +39,7 @@ from fastcep._core.state.core cimport Core, position_of, row_inputs
 from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.state.isolated_windows cimport enter, leave
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed,
+    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, ROW_WEIGHT_AT, MOST_WEIGHT, Classifier, Node, Shed,
 )
 
 # ---------------------------------------------------------------------- events
@@ -82,7 +82,7 @@ cdef int withhold_events(
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
-                shed.flows.asked[cell] += 1
+                shed.flows.tried[cell] += 1
             chance = shed.withhold[cell]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
@@ -185,7 +185,7 @@ cdef int _refuse_births(
             refused[class_] += 1
             word = -1
         elif chance > 0 and shed.flows.on:
-            _raise_weight(&word, shed.refuse_stands[chances - shed.refuse + class_ * shed.slices + age_slice])
+            _raise_weight(&word, shed.refuse_weights[chances - shed.refuse + class_ * shed.slices + age_slice])
         shed.classes[kept] = word
         if rows != NULL:
             rows[kept] = rows[i]
@@ -200,7 +200,7 @@ cdef inline bint _is_birth_refused(const Core* core, int64_t start, int64_t chan
 
 
 cdef inline int64_t _draw(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
-    """Return a random number of ``DRAWN_BITS`` bits for a partial match: a hash of its first and last event and a salt."""
+    """Return a random number of ``DRAWN_BITS`` bits: a hash of the first and last event of a partial match and a salt."""
     return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> (64 - DRAWN_BITS))
 
 
@@ -257,28 +257,29 @@ cdef int drop_aged(Core* core, int state_number, Bucket* bucket, int first, int 
     cdef int i, dropped = 0
     for i in range(n):
         if row[0] >= live_from:
-            class_ = class_of(row[state.classed]) if state.classed >= 0 else 0
+            class_ = class_of(row[state.class_word]) if state.class_word >= 0 else 0
             cell = (class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])
             if chances[cell] > 0 and _is_row_dropped(core, state, row, 0, chances[cell]):
                 _drop_row(core, state_number, row)
                 dropped += 1
-            elif shed.flows.on and state.classed >= 0:
-                _raise_weight(row + state.classed, shed.refuse_stands[chances - shed.refuse + cell])
+            elif shed.flows.on and state.class_word >= 0:
+                _raise_weight(row + state.class_word, shed.refuse_weights[chances - shed.refuse + cell])
         row += state.fixed
-    shed.n_fell += dropped
+    shed.n_aged += dropped
     return dropped
 
 
 cdef inline void _raise_weight(int64_t* word, int64_t weight) noexcept nogil:
     """Raise the sampling weight in the class word of a row to ``weight`` (see flows.pyx), if it is less."""
-    if weight > (word[0] >> OWN_AT & STANDS):
-        word[0] = (word[0] & ~(<int64_t>STANDS << OWN_AT)) | min(weight, <int64_t>STANDS) << OWN_AT
+    if weight > (word[0] >> ROW_WEIGHT_AT & MOST_WEIGHT):
+        weight = min(weight, <int64_t>MOST_WEIGHT)
+        word[0] = (word[0] & ~(<int64_t>MOST_WEIGHT << ROW_WEIGHT_AT)) | weight << ROW_WEIGHT_AT
 
 
 cdef inline void _drop_row(Core* core, int state_number, int64_t* row) noexcept nogil:
     """Mark a live row as dead; a row in several indexes is counted in the first."""
     cdef State* state = core.states + state_number
-    cdef int64_t word = row[state.classed] if state.classed >= 0 else 0
+    cdef int64_t word = row[state.class_word] if state.class_word >= 0 else 0
     cdef bint counts = state.n_indexes == 1 or word & HOME
     cdef int64_t class_ = class_of(word)
     core.starts.rows[row[0] & core.starts.mask] -= counts
@@ -316,14 +317,14 @@ cdef int64_t _walk_rows(
     cdef Bucket* bucket
     cdef int64_t* row
     cdef int64_t b, r, cell, word, class_, visited = 0, live_from = core.starts.first
-    cdef int i, s, state_number, classed
+    cdef int i, s, state_number, class_word
     cdef bint any_dropped, counts_here, alone
     for s in range(slices):
         bounds[s] = first_start_in(core, s, slices, window, core.last)
     for i in range(core.n_indexes):
         index = core.indexes + i
         state_number = core.infos[i].state
-        classed = core.states[state_number].classed
+        class_word = core.states[state_number].class_word
         alone = core.states[state_number].n_indexes == 1
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)
@@ -331,7 +332,7 @@ cdef int64_t _walk_rows(
             row = bucket.data + <int64_t>bucket.head * index.fixed
             for r in range(bucket.head, bucket.size):
                 if row[0] >= live_from:
-                    word = row[classed] if classed >= 0 else 0
+                    word = row[class_word] if class_word >= 0 else 0
                     counts_here = alone or word & HOME
                     class_ = class_of(word)
                     class_ = class_ if class_ < shed.stride else 0  # a snapshot may contain any class
@@ -346,8 +347,8 @@ cdef int64_t _walk_rows(
                         if _is_row_dropped(core, core.states + state_number, row, salt, chances[cell]):
                             _drop_row(core, state_number, row)
                             any_dropped = True
-                        elif shed.flows.on and classed >= 0 and salt == 0:
-                            _raise_weight(row + classed, log_weight(steps_of(chances[cell]) << 32 - DRAWN_BITS))
+                        elif shed.flows.on and class_word >= 0 and salt == 0:
+                            _raise_weight(row + class_word, log_weight(steps_of(chances[cell]) << 32 - DRAWN_BITS))
                 row += index.fixed
             if any_dropped:
                 compact(index, bucket, core.starts.kept)
@@ -358,11 +359,11 @@ cdef inline bint _is_row_dropped(
         const Core* core, const State* state, int64_t* row, uint64_t salt, int64_t chance) noexcept nogil:
     """Return whether a row is dropped; with salt 0 the draw is that of its birth, which is cached in its class word."""
     cdef int64_t drawn = 0
-    if salt == 0 and state.classed >= 0:
-        drawn = row[state.classed] >> DRAWN_AT
+    if salt == 0 and state.class_word >= 0:
+        drawn = row[state.class_word] >> DRAWN_AT
         if drawn == 0:
             drawn = _draw_for_row(core, state, row, 0) + 1
-            row[state.classed] |= drawn << DRAWN_AT
+            row[state.class_word] |= drawn << DRAWN_AT
         return drawn - 1 < steps_of(chance)
     return _draw_for_row(core, state, row, salt) < steps_of(chance)
 

@@ -26,7 +26,7 @@ from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.age_slices cimport slice_at
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport class_of, falls, mixed
-from fastcep._core.state.shedding_tables cimport FROM_AT, OWN_AT, STANDS, Flow, Flows, Shed
+from fastcep._core.state.shedding_tables cimport PARENT_WEIGHT_AT, ROW_WEIGHT_AT, MOST_WEIGHT, Flow, Flows, Shed
 
 
 cdef int flows_init(Flows* flows, int64_t capacity, int64_t cells) noexcept nogil:
@@ -36,12 +36,12 @@ cdef int flows_init(Flows* flows, int64_t capacity, int64_t cells) noexcept nogi
     """
     flows_free(flows)
     flows.table = <Flow*>calloc(capacity, sizeof(Flow))
-    flows.asked = <double*>calloc(cells + 1, sizeof(double))
-    if flows.table == NULL or flows.asked == NULL:
+    flows.tried = <double*>calloc(cells + 1, sizeof(double))
+    if flows.table == NULL or flows.tried == NULL:
         flows_free(flows)
         return -1
     flows.capacity = capacity
-    flows.chance, flows.stands = <int64_t>1 << 32, 1.0
+    flows.chance, flows.weight = <int64_t>1 << 32, 1.0
     flows.on = True
     return 0
 
@@ -49,19 +49,22 @@ cdef int flows_init(Flows* flows, int64_t capacity, int64_t cells) noexcept nogi
 cdef void flows_free(Flows* flows) noexcept nogil:
     """Stop counting and free the memory."""
     free(flows.table)
-    free(flows.asked)
+    free(flows.tried)
     memset(flows, 0, sizeof(Flows))
 
 
 cdef void flows_clear(Flows* flows, int64_t cells) noexcept nogil:
     """Set all counts to 0."""
     memset(flows.table, 0, flows.capacity * sizeof(Flow))
-    memset(flows.asked, 0, cells * sizeof(double))
+    memset(flows.tried, 0, cells * sizeof(double))
     flows.used, flows.lost = 0, 0.0
 
 
 cdef void flows_add(Flows* flows, uint64_t key, double count, double square) noexcept nogil:
-    """Add to the count and the sum of squares of a key (not 0). When 3/4 of the table is used, a new key adds to ``lost``."""
+    """Add to the count and the sum of squares of a key, which is not 0.
+
+    When 3/4 of the table is used, new keys add to ``lost`` instead.
+    """
     cdef int64_t slot = <int64_t>(mixed(key) & <uint64_t>(flows.capacity - 1))
     cdef Flow* entry = flows.table + slot
     while entry.key != 0 and entry.key != key:
@@ -92,14 +95,14 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef int64_t* words = shed.classes
     cdef const int64_t* row
     cdef uint64_t key, event_key
-    cdef int64_t event_weight = shed.withhold_stands[edge.member * shed.member_stride + event_class]
+    cdef int64_t event_weight = shed.withhold_weights[edge.member * shed.member_stride + event_class]
     cdef int64_t weight, parent, class_
     cdef double count
-    cdef int i, age_slice = 0, fixed = 0, classed = -1
+    cdef int i, age_slice = 0, fixed = 0, class_word = -1
     event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.member << MEMBER_AT
                  | <uint64_t>edge.target << CHILD_AT)
     if bucket != NULL:
-        fixed, classed = core.states[edge.source].fixed, core.states[edge.source].classed
+        fixed, class_word = core.states[edge.source].fixed, core.states[edge.source].class_word
     for i in range(n):
         if words[i] < 0:  # refused
             continue
@@ -107,20 +110,20 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
         weight = event_weight
         if bucket != NULL:
             row = bucket.data + (<int64_t>first + (i if rows == NULL else rows[i])) * fixed
-            parent = row[classed] if classed >= 0 else 0
+            parent = row[class_word] if class_word >= 0 else 0
             class_ = class_of(parent)
             class_ = class_ if class_ < shed.stride else 0  # a snapshot may contain any class
-            weight += (parent >> FROM_AT & STANDS) + (parent >> OWN_AT & STANDS)
-            if shed.flows.here or classed < 0:
+            weight += (parent >> PARENT_WEIGHT_AT & MOST_WEIGHT) + (parent >> ROW_WEIGHT_AT & MOST_WEIGHT)
+            if shed.flows.here or class_word < 0:
                 age_slice = slice_at(core, row[0]) if shed.slices > 1 else 0
-            if classed < 0:  # the row has no class word for its weight
-                weight += shed.refuse_stands[edge.source * shed.stride * shed.slices + age_slice]
+            if class_word < 0:  # the row has no class word for its weight
+                weight += shed.refuse_weights[edge.source * shed.stride * shed.slices + age_slice]
             key |= (<uint64_t>age_slice << SLICE_AT | <uint64_t>class_ << PARENT_CLASS_AT
                     | <uint64_t>(edge.source + 1) << PARENT_AT)
         if shed.flows.here:
-            count = shed.flows.stands * exp2(weight / 256.0) if weight > 0 else shed.flows.stands
+            count = shed.flows.weight * exp2(weight / 256.0) if weight > 0 else shed.flows.weight
             flows_add(&shed.flows, key, count, count * count)
-        words[i] |= min(weight, <int64_t>STANDS) << FROM_AT
+        words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT
 
 
 cdef int64_t log_weight(int64_t chance) noexcept nogil:

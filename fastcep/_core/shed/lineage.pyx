@@ -55,7 +55,7 @@ cdef inline void _lists(LineageTables* observed, Vec** lists) noexcept nogil:
     """Write the addresses of all lists of the record to ``lists``."""
     lists[0], lists[1], lists[2], lists[3] = &observed.parents, &observed.events, &observed.edges, &observed.classes
     lists[4], lists[5] = &observed.placed, &observed.places
-    lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.asked, &observed.visited
+    lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.probe_edges, &observed.visited
     lists[10], lists[11] = &observed.matches, &observed.values
     lists[12], lists[13], lists[14] = &observed.tried, &observed.members, &observed.event_values
 
@@ -70,7 +70,7 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
     cdef int i, fixed = 0
     if bucket != NULL:
         fixed = core.states[edge.source].fixed
-        from_ = bucket.data + <int64_t>first * fixed + core.states[edge.source].classed
+        from_ = bucket.data + <int64_t>first * fixed + core.states[edge.source].class_word
     for i in range(n):
         if bucket != NULL:
             parent = from_[rows[i] * fixed] >> RECORD_AT
@@ -156,7 +156,7 @@ cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, 
     for w in range(core.indexes[edge.index].words):
         name = extend_name(name, key[w])
     if (push(&core.observed.probes, name) < 0 or push(&core.observed.probed, core.event_position) < 0
-            or push(&core.observed.asked, (edge - core.edges) | event_class << EDGE_BITS) < 0
+            or push(&core.observed.probe_edges, (edge - core.edges) | event_class << EDGE_BITS) < 0
             or push(&core.observed.visited, visited) < 0):
         core.failed = True
 

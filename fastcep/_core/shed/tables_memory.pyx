@@ -33,7 +33,7 @@ cdef int shed_init(
             or slice_births(shed, n_states, 1) < 0):
         return -1
     shed.withheld = shed.withhold + members * member_stride
-    shed.withhold_stands = shed.withhold + 2 * members * member_stride
+    shed.withhold_weights = shed.withhold + 2 * members * member_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
@@ -63,7 +63,7 @@ cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
     free(shed.bounds)
     free(shed.ages)
     shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
-    shed.refuse_stands = refuse + cells
+    shed.refuse_weights = refuse + cells
     shed.births = False
     return 0
 

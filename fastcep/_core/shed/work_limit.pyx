@@ -42,7 +42,7 @@ cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
     if not cut.runs_on and _remaining(core) < core.prices.created and not _run_on(cut, <int64_t>CREDITS << 31):
         cut.tried[edge_number].passed_over += 1
         return True
-    cut.tried[edge_number].looks += 1
+    cut.tried[edge_number].visited += 1
     cut.tried[edge_number].made += 1
     return False
 

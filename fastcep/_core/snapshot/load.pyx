@@ -17,7 +17,7 @@ from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
 from fastcep._core.state.core cimport Core, position_of, stores_of
-from fastcep._core.state.isolated_windows cimport enter, leave, set_able
+from fastcep._core.state.isolated_windows cimport enter, leave, set_relevant
 
 cdef str _MISFIT = "{} that do not fit the other arrays of the state"
 
@@ -43,7 +43,7 @@ cdef int load(Core* core, dict state) except -1:
             try:
                 _load_place(core, state, bounds, place)
             finally:
-                set_able(core, window_at(&core.windows, place))
+                set_relevant(core, window_at(&core.windows, place))
                 leave(core, window_at(&core.windows, place))
     core.starts.newest = core.windows.next - 1
     _load_partitions(core, state["partitions"])

@@ -96,11 +96,11 @@ cdef struct Core:
     int64_t sweep_at         # bytes of the indexes at which the next sweep runs
     int64_t swept            # bytes left by the last sweep
     Budget budget
-    bint failed              # out of memory; see give_up
+    bint failed              # out of memory; see recover_from_failure
     Pending pending          # matches that wait for the end of their window
     int64_t due              # the first time at which one of them is decided
     int64_t now              # time of the event, or of the decision
-    int64_t blind            # time of the last event that was lost because memory ran out
+    int64_t last_missed      # time of the last event that was lost because memory ran out
     MatchSet seen            # sets of events that the matches of the current event bind
     int select
     bint consumes
@@ -115,14 +115,14 @@ cdef struct Core:
     int64_t window_id        # isolated windows: id of the window that is entered,
     int64_t window_time      # its time,
     int64_t window_birth     # and next_birth when it was entered
-    uint64_t asked           # variables that may bind the event, before windows restrict them (bit set)
-    WindowRelevance able
-    bint tells               # partial matches that time out are an output
+    uint64_t bindable        # variables that may bind the event, before windows restrict them (bit set)
+    WindowRelevance relevance
+    bint reports_timeouts    # partial matches that time out are an output
     Vec* timed_values        # output: like out_values, for partial matches that have timed out
     Vec* timed_lengths       # output: like out_lengths
     Vec timed                # output: state, time and window id of each
-    Vec found                # scratch: time, birth, index, bucket and row of each
-    int64_t elsewhere        # live partial matches in windows that are not entered
+    Vec timed_rows           # scratch: time, birth, index, bucket and row of each
+    int64_t live_in_windows  # live partial matches in windows that are not entered
     Vec out_windows          # output: window id of each match; shared, until the event ends: last window it may be in
     Vec advanced             # partial matches that the event has extended: index, bucket, birth
     Vec bound                # scratch of the policies: events of each match of the current event, ascending, concatenated

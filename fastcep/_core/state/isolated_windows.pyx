@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The state of isolated windows.
-
-Each isolated window has a *part*: its own starts, indexes and waiting matches. To work on a window, the matcher *enters* it:
-the part replaces the starts, indexes and waiting matches of the core. All other code is independent of windows.
+ Each isolated window has a *part*: its own starts, indexes and waiting matches. To work on a window, the matcher
+*enters* it: the part replaces the starts, indexes and waiting matches of the core. All other code is independent of
+windows.
 """
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
@@ -33,7 +33,7 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
     core.window_id = window.id
     core.window_time = window.time
     core.window_birth = core.next_birth
-    core.elsewhere -= core.starts.live
+    core.live_in_windows -= core.starts.live
     return True
 
 
@@ -46,14 +46,14 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
     elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
         core.starts.next -= 1  # the event began no partial match
     if core.next_birth != core.window_birth or core.n_negations > 0:
-        set_able(core, window)
+        set_relevant(core, window)
     part.starts = core.starts
     part.indexes = core.indexes
     part.pending = core.pending
     if not core.failed:  # after a failure, the matches counted last are withdrawn
         window.reported = core.reported
-    core.elsewhere += core.starts.live
-    core.peak = max(core.peak, core.elsewhere)
+    core.live_in_windows += core.starts.live
+    core.peak = max(core.peak, core.live_in_windows)
     core.starts = core.outside.starts
     core.indexes = core.outside.indexes
     core.pending = core.outside.pending
@@ -61,23 +61,23 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
         end_window(core, window)
 
 
-cdef void set_able(Core* core, Opened* window) noexcept nogil:
+cdef void set_relevant(Core* core, Opened* window) noexcept nogil:
     """Update the variables whose events can have an effect in the window that is entered."""
-    window.able = _relevant_variables(core)
+    window.relevant = _relevant_variables(core)
 
 
 cdef uint64_t _relevant_variables(const Core* core) noexcept nogil:
     """Return the variables whose events can have an effect in the window that is entered, as a bit set."""
-    cdef uint64_t relevant = core.able.begins
+    cdef uint64_t relevant = core.relevance.begins
     cdef int i
     for i in range(core.n_negations):
-        if core.able.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
-            relevant &= ~core.able.settles[i]
+        if core.relevance.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
+            relevant &= ~core.relevance.settles[i]
     for i in range(core.n_indexes):
         if core.indexes[i].n_buckets > 0:
-            relevant |= core.able.extends[i]
+            relevant |= core.relevance.extends[i]
     if core.starts.first < core.starts.next:
-        relevant |= core.able.watches
+        relevant |= core.relevance.watches
     return relevant
 
 
@@ -125,14 +125,14 @@ cdef void drop_part(Core* core, Opened* window) noexcept nogil:
     """Drop the contents of a window. An open window stays open and keeps its number of reported matches."""
     cdef Index counts
     cdef bint keeps_counts = False
-    window.able = 0 if window.closed else core.windows.able
+    window.relevant = 0 if window.closed else core.windows.relevant
     if window.part == NULL:
         return
     if core.n_counts > 0 and not window.closed and counts_of(core, window.part).n_buckets > 0:
         counts = counts_of(core, window.part)[0]
         memset(counts_of(core, window.part), 0, sizeof(Index))
         keeps_counts = True
-    core.elsewhere -= window.part.starts.live
+    core.live_in_windows -= window.part.starts.live
     _free_part(core, window.part)
     window.part = _new_part(core) if keeps_counts else NULL
     if keeps_counts and window.part != NULL:

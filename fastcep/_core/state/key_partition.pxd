@@ -16,7 +16,7 @@ cdef inline uint32_t hash_of_float(double value) noexcept nogil:
     return hash_of((<int64_t*>&value)[0]) if value == value else 0
 
 
-cdef inline bint is_own(const Core* core, const Events* events, Py_ssize_t k) noexcept nogil:
+cdef inline bint is_in_part(const Core* core, const Events* events, Py_ssize_t k) noexcept nogil:
     """Return True if event ``k`` of the batch belongs to this part; null, which joins nothing, is in part 0."""
     cdef int column = core.part_columns[events.types[k]]
     cdef uint32_t hashed = 0

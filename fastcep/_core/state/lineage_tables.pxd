@@ -20,7 +20,7 @@ cdef struct LineageTables:
     Vec places               # and the name of its bucket
     Vec probes               # per probe of a bucket with live rows: name of the bucket,
     Vec probed               # position of the event,
-    Vec asked                # number of the edge | class of the event << EDGE_BITS,
+    Vec probe_edges          # number of the edge | class of the event << EDGE_BITS,
     Vec visited              # and number of live rows
     Vec matches              # per match: its record
     Vec values               # per record of a state with features: null bits, then the features

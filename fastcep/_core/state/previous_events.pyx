@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The last event of every partition, for contiguity: find the previous event of an event, and rows that cannot continue.
-
-The last events are in an index with one row per key, whose only word is the position. Contiguity compares the previous
-event with events that live partial matches bind, so a row is dead when its position is before the oldest live start. Sweeps,
-which run between chunks of events, then remove it; the next event of that partition has no previous event.
+"""The last event of every partition, for contiguity: find the previous event of an event, and rows that cannot
+continue.
+ The last events are in an index with one row per key, whose only word is the position. Contiguity compares the previous
+event with events that live partial matches bind, so a row is dead when its position is before the oldest live start.
+Sweeps, which run between chunks of events, then remove it; the next event of that partition has no previous event.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
@@ -11,7 +11,7 @@ from fastcep._core.input.batch cimport Events
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.program.plan_tables cimport IndexInfo
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.key_partition cimport is_own
+from fastcep._core.state.key_partition cimport is_in_part
 
 
 cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_ssize_t base, int m) noexcept nogil:
@@ -29,7 +29,7 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
     cdef int k, w, words = index.words
     for k in range(m):
         previous[k] = -1
-        if core.parts > 1 and not is_own(core, events, base + k):
+        if core.parts > 1 and not is_in_part(core, events, base + k):
             continue
         columns = core.partition + events.types[base + k] * words
         for w in range(words):

@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 cdef enum:
     MOST_SLICES = 64         # slices of the time of a window
     MOST_FEATURES = 64       # features by which the partial matches of a state are classified
-    FROM_AT = 16             # bits of a class word above class and mark: weight that the row has from its parents,
-    OWN_AT = 32              # weight of the row because it was not dropped itself (log2 * 256, see flows.pyx),
-    STANDS = 0xFFFF          # (the largest value of each weight)
+    PARENT_WEIGHT_AT = 16    # bits of a class word above class and mark: weight that the row has from its parents,
+    ROW_WEIGHT_AT = 32       # weight of the row because it was not dropped itself (log2 * 256, see flows.pyx),
+    MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
     DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
     DRAWN_BITS = 14          # bits of a draw
     CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
@@ -51,16 +51,16 @@ cdef struct Flows:           # counts of children by the classes of their parent
     bint on
     bint here                # the children of the current event are counted
     int64_t chance           # probability that the children of an event are counted, in 2^-32,
-    double stands            # and its inverse, the weight of an event
+    double weight            # and its inverse, the weight of an event
     int64_t capacity         # capacity of the table, a power of two
     int64_t used             # entries in use
     double lost              # children that were not counted because the table was full
     Flow* table
-    double* asked            # per variable and class: events that the variable may bind
+    double* tried            # per variable and class: events that the variable may bind
 
 
 cdef struct Tried:           # counters of one edge
-    int64_t looks            # partial matches that were visited; events, for an edge from START
+    int64_t visited          # partial matches that were visited; events, for an edge from START
     int64_t made             # children
     int64_t passed_over      # partial matches that were not visited because of the work limit
 
@@ -90,7 +90,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t bin              # events per bin
     int slices               # slices of the window, for the tables below
     int64_t* refuse          # per state, class and slice: probability that a birth is refused,
-    int64_t* refuse_stands   # and weight of a birth that is not refused; see flows.pyx
+    int64_t* refuse_weights  # and weight of a birth that is not refused; see flows.pyx
     uint8_t* ages            # per state: 1 if some probability grows with the slice; its rows are then dropped with age
     int64_t* bounds          # per slice: the oldest start in this slice or an earlier one,
     int64_t bounds_at        # for the event at this position
@@ -100,7 +100,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     Classifier* by_member    # per variable: classifier of the events that it may bind,
     int32_t** features_of    # and their features, as event columns
     int64_t* withhold        # per variable and class: probability that an event is withheld from the variable,
-    int64_t* withhold_stands # and weight of an event that is not withheld
+    int64_t* withhold_weights  # and weight of an event that is not withheld
     int64_t* withheld        # counter, per variable and class: events withheld
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls
@@ -108,7 +108,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     Flows flows
     Cut cut
     int64_t n_refused        # counters: births refused
-    int64_t n_fell           # partial matches dropped with age
+    int64_t n_aged           # partial matches dropped with age
     int64_t n_in_windows     # events kept out of a window
     int64_t* dropped_events  # per type: events dropped that some variable may bind
     int64_t* tried           # per type: partial matches visited for an event, the event itself as a beginning included
