@@ -1,11 +1,11 @@
 # cython: language_level=3
 """Contribution and consumption of partial matches by slice of their window, from the lineage record.
 
-The *contribution* of a partial match is the number of complete matches that are later derived from it. Its *consumption* is
-the work for it and for all that is derived from it (hybrid, section IV-A). The record (see lineage.pyx) has every probe of a
-bucket; a row is visited by every later probe of its bucket until its window ends. Rows are in the order of their events, so
-a cursor per bucket finds the first such probe. Children come after their parents, so one pass from the end adds up the
-contributions and consumptions of all descendants.
+The *contribution* of a partial match is the number of complete matches that are later derived from it. Its
+*consumption* is the work for it and for all that is derived from it (hybrid, section IV-A). The record (see
+lineage.pyx) has every probe of a bucket; a row is visited by every later probe of its bucket until its window ends.
+Rows are in the order of their events, so a cursor per bucket finds the first such probe. Children come after their
+parents, so one pass from the end adds up the contributions and consumptions of all descendants.
 
 Invariant: the visits of all rows are as many as the live rows of all probes; the contributions of the records without a
 parent add up to the number of matches that have more than one event.
@@ -16,7 +16,7 @@ import numpy as np
 
 
 cdef inline int64_t _first_after(const int64_t* ascending, int64_t low, int64_t high, int64_t value) noexcept nogil:
-    """Return the first index in ``low:high`` with more than ``value``, or ``high``, by galloping search from the front."""
+    """Return the first index in ``low:high`` with more than ``value``, or ``high``, by galloping search."""
     cdef int64_t step = 1, middle
     while low < high and ascending[low] <= value:
         if low + step < high and ascending[low + step] <= value:

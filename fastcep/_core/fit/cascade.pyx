@@ -1,22 +1,23 @@
 # cython: language_level=3
 """Order in which to drop classes of events and of partial matches, computed from the flow of partial matches.
 
-The input is a *flow*. It counts the children that each group (state and class) makes in each slice of the window by each kind
-of event (variable and class), how many of them are stored, and how many are matches. It also counts the visits of the rows of
-each group by each kind of event in each slice.
+The input is a *flow*. It counts the children that each group (state and class) makes in each slice of the window by
+each kind of event (variable and class), how many of them are stored, and how many are matches. It also counts the
+visits of the rows of each group by each kind of event in each slice.
 
-A choice drops kinds of events, and groups from some slice on (from the first slice on, no row of the group is born). The
-flow determines what is left: the population of a group in a slice is reduced in proportion to its births in this slice and
-in earlier ones, and the children of a group are reduced in proportion to its population. From this, the contribution of
-every group and kind (matches lost with it) and its consumption (work for it and for all its descendants; hybrid, section
-IV-A) are computed *as they are after all drops so far*. Each step drops the item with the least contribution per
-consumption. This is the greedy algorithm for the covering knapsack of section IV-B, with items that depend on each
-other; the knapsack itself counts the work for a pair twice, with the pair and with its first event.
+A choice drops kinds of events, and groups from some slice on (from the first slice on, no row of the group is born).
+The flow determines what is left: the population of a group in a slice is reduced in proportion to its births in this
+slice and in earlier ones, and the children of a group are reduced in proportion to its population. From this, the
+contribution of every group and kind (matches lost with it) and its consumption (work for it and for all its
+descendants; hybrid, section IV-A) are computed *as they are after all drops so far*. Each step drops the item with the
+least contribution per consumption. This is the greedy algorithm for the covering knapsack of section IV-B, with items
+that depend on each other; the knapsack itself counts the work for a pair twice, with the pair and with its first event.
 
-Assumptions: rows are born evenly over a slice, rows of START at its beginning. Cycles of states are solved by iteration.
+Assumptions: rows are born evenly over a slice, rows of START at its beginning. Cycles of states are solved by
+iteration.
 
-Invariant: if nothing is dropped, the work and the matches are those of the flow; both never grow from step to step; items
-without contribution are dropped first, and all of them.
+Invariant: if nothing is dropped, the work and the matches are those of the flow; both never grow from step to step;
+items without contribution are dropped first, and all of them.
 """
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -56,7 +57,7 @@ cdef class Cascade:
     ----------
     cost
         Work that is left after all drops.
-    found
+    matches
         Number of matches that are left after all drops.
     """
     cdef const int32_t[::1] source, slice, kind, target, visit_group, visit_slice, visit_kind
@@ -77,7 +78,7 @@ cdef class Cascade:
     cdef uint8_t[::1] withheld       # [kind]: 1 if it is dropped
     cdef int32_t[::1] cut            # [group]: slice from which on it is dropped
     cdef readonly double cost        # work that is left
-    cdef readonly double found       # matches that are left
+    cdef readonly double matches     # matches that are left
     cdef double[::1] event_lost      # [kind]: matches lost by dropping it,
     cdef double[::1] event_spent     # and work saved
     cdef double[:, ::1] lost         # [group, slice]: matches lost by dropping the group from the slice on,
@@ -130,7 +131,7 @@ cdef class Cascade:
         """Compute the shares of births and of populations that are left."""
         cdef Py_ssize_t i
         cdef int32_t g, s, rounds
-        cdef double change, now, by
+        cdef double change, share_left, parent_share
         for rounds in range(MOST_ROUNDS):
             change = 0.0
             memset(&self.thinned[0, 0], 0, self.groups * self.slices * sizeof(double))
@@ -138,16 +139,18 @@ cdef class Cascade:
                 if self.withheld[self.kind[i]]:
                     continue
                 s = self.slice[i]
-                by = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
-                self.thinned[self.target[i], s] += by * self.stored[i]
+                parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
+                self.thinned[self.target[i], s] += parent_share * self.stored[i]
             for g in range(self.groups):
                 for s in range(self.slices):
                     self.born[g, s] = (
                         self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0)
                 for s in range(self.slices):
-                    now = self._present(g, s) / self.population[g, s] if self.population[g, s] > 0 and s < self.cut[g] else 0.0
-                    change = max(change, fabs(now - self.alive[g, s]))
-                    self.alive[g, s] = now
+                    share_left = 0.0
+                    if self.population[g, s] > 0 and s < self.cut[g]:
+                        share_left = self._present(g, s) / self.population[g, s]
+                    change = max(change, fabs(share_left - self.alive[g, s]))
+                    self.alive[g, s] = share_left
             if change < TOLERANCE:
                 return
 
@@ -188,13 +191,13 @@ cdef class Cascade:
                 return
 
     cdef void _weigh(self) noexcept nogil:
-        """Compute, after all drops so far, the work and matches that are left, and the loss and saving of each next drop."""
+        """Compute the work and matches that are left after all drops so far, and the loss and saving of each next drop."""
         cdef Py_ssize_t i
         cdef int32_t g, s, t, k
-        cdef double by, stored, matched, spent
+        cdef double parent_share, stored, matched, spent
         self._thin()
         self._value()
-        self.cost = self.found = 0.0
+        self.cost = self.matches = 0.0
         memset(&self.event_lost[0], 0, self.kinds * sizeof(double))
         memset(&self.event_spent[0], 0, self.kinds * sizeof(double))
         memset(&self.spent[0, 0], 0, self.groups * self.slices * sizeof(double))
@@ -208,11 +211,11 @@ cdef class Cascade:
             k, t, s = self.kind[i], self.target[i], self.slice[i]
             if self.withheld[k]:
                 continue
-            by = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
-            stored = by * self.stored[i] if s < self.cut[t] else 0.0
-            matched = by * self.matched[i]
-            spent = self.match * matched + self.row[t] * stored + self.refused * (by * self.stored[i] - stored)
-            self.found += matched
+            parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
+            stored = parent_share * self.stored[i] if s < self.cut[t] else 0.0
+            matched = parent_share * self.matched[i]
+            spent = self.match * matched + self.row[t] * stored + self.refused * (parent_share * self.stored[i] - stored)
+            self.matches += matched
             self.cost += spent
             self.event_lost[k] += matched + stored * self.worth[t, s]
             self.event_spent[k] += spent + stored * self.burden[t, s]
@@ -225,7 +228,7 @@ cdef class Cascade:
                 self.lost[g, s] += self.lost[g, s + 1]
                 self.spent[g, s] += self.spent[g, s + 1]
 
-    # ---------------------------------------------------------------------------------------------------- order of drops
+    # ----------------------------------------------------------------------------------------------- order of drops
 
     def steps(self, int most=4096):
         """Drop one item after another until no match is left.
@@ -238,18 +241,18 @@ cdef class Cascade:
         Returns
         -------
         steps
-            int32[steps, 3]: 1 for events or 0 for partial matches, number of the kind or group, slice from which on it is
-            dropped.
+            int32[steps, 3]: 1 for events or 0 for partial matches, number of the kind or group, slice from which on it
+            is dropped.
         left
-            float64[steps, 2]: work and matches that are left after the step. Items that lose no match are dropped together,
-            so their rows are equal.
+            float64[steps, 2]: work and matches that are left after the step. Items that lose no match are dropped
+            together, so their rows are equal.
         """
         cdef int32_t number = 0, first, i
         steps, left = np.zeros((most, 3), np.int32), np.zeros((most, 2))
         cdef int32_t[:, ::1] to = steps
         cdef double[:, ::1] to_left = left
         with nogil:
-            while number < most and self.found > 0:
+            while number < most and self.matches > 0:
                 first = number
                 number = self._least(to, number, most)
                 if number == first:
@@ -258,7 +261,7 @@ cdef class Cascade:
                     self._drop(to[i, 0], to[i, 1], to[i, 2])
                 self._weigh()
                 for i in range(first, number):
-                    to_left[i, 0], to_left[i, 1] = self.cost, self.found
+                    to_left[i, 0], to_left[i, 1] = self.cost, self.matches
         return steps[:number], left[:number]
 
     def drop(self, steps):

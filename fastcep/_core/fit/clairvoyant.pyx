@@ -1,18 +1,20 @@
 # cython: language_level=3
-"""Clairvoyant load shedding: what could have been dropped, given the lineage record of all partial matches (lineage.pyx).
+"""Clairvoyant load shedding: what could have been dropped, from the lineage record of all partial matches (lineage.pyx).
 
-A set of matches to keep determines everything else. An event is needed if one of these matches binds it. A row is needed if
-one of these matches is derived from it, and only until the last child is born that leads to one. Therefore a set of kept
-matches has an exact cost, the one that the engine would count. `Clairvoyant.order` looks for a small loss at a large
-saving: it repeatedly drops the row or event with the least true contribution per true consumption, both as they are after
-all drops so far. This is the ratio of the covering knapsack (hybrid, section III-B), with true values instead of estimates.
+A set of matches to keep determines everything else. An event is needed if one of these matches binds it. A row is
+needed if one of these matches is derived from it, and only until the last child is born that leads to one. Therefore a
+set of kept matches has an exact cost, the one that the engine would count. `Clairvoyant.order` looks for a small loss
+at a large saving: it repeatedly drops the row or event with the least true contribution per true consumption, both as
+they are after all drops so far. This is the ratio of the covering knapsack (hybrid, section III-B), with true values
+instead of estimates.
 
-Contribution and consumption never grow. A heap holds a lower bound of the ratio of each item. The bound is updated at once
-when the contribution falls, and replaced by the exact ratio when the item reaches the top. The exact consumption comes
-from two Fenwick trees over the probes: the probes that are still made, and the number of rows that each probe visits.
+Contribution and consumption never grow. A heap holds a lower bound of the ratio of each item. The bound is updated at
+once when the contribution falls, and replaced by the exact ratio when the item reaches the top. The exact consumption
+comes from two Fenwick trees over the probes: the probes that are still made, and the number of rows that each probe
+visits.
 
-Invariant (tested): ``costs`` of all matches is what the engine counts if it drops everything useless; the running total of
-``order`` is the sum of ``costs`` of the matches that are left.
+Invariant (tested): ``costs`` of all matches is what the engine counts if it drops everything useless; the running total
+of ``order`` is the sum of ``costs`` of the matches that are left.
 """
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free
@@ -51,7 +53,7 @@ cdef class Clairvoyant:
     cdef const int64_t[::1] parents, events, first_place, place_from, place_until, probed, first_probe, probes_of
     cdef const uint8_t[::1] matched
     cdef int64_t[::1] prices
-    cdef int64_t[::1] first_child, children      # children of record r: children[first_child[r]:first_child[r + 1]], ascending
+    cdef int64_t[::1] first_child, children      # children of r: children[first_child[r]:first_child[r + 1]], ascending
     cdef int64_t[::1] first_record               # per event: its first record
     cdef int64_t[::1] place_to                   # per row: end of the probes that visit it
     cdef int64_t[::1] last_child                 # per record: index in ``children`` of the last needed child; -1: none
@@ -211,8 +213,8 @@ cdef class Clairvoyant:
         lost
             int64[records]: step at which a match is lost; 0 for a record that is not a match.
         totals
-            int64[steps]: total cost after each step in picoseconds, without refused births. Step 0 only drops what leads to
-            no match.
+            int64[steps]: total cost after each step in picoseconds, without refused births. Step 0 only drops what
+            leads to no match.
         left
             int64[steps]: number of matches left after each step.
         """

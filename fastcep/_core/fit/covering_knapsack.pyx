@@ -1,31 +1,31 @@
 # cython: language_level=3
 """The covering knapsack of load shedding: the items to drop so that enough is saved and as little as possible is lost.
 
-The items (cells of partial matches, or classes of events) have a *value*, the contribution that is lost with the item, and
-a *weight*, the consumption that is saved (hybrid, section III-B):
+The items (cells of partial matches, or classes of events) have a *value*, the contribution that is lost with the item,
+and a *weight*, the consumption that is saved (hybrid, section III-B):
 
     minimise the sum of the values of the chosen items, so that the sum of their weights is at least the demand.
 
-All items without value are chosen first, because they cost nothing. The rest of the demand is the *need*. The other items
-are ordered by value per weight. The answer is the set of least value that covers the need among
+All items without value are chosen first, because they cost nothing. The rest of the demand is the *need*. The other
+items are ordered by value per weight. The answer is the set of least value that covers the need among
 
-* the prefixes of this order; prefixes without one of their items, or with one more; and prefixes of the order without the
-  1, 2, … items of highest value;
+* the prefixes of this order; prefixes without one of their items, or with one more; and prefixes of the order without
+  the 1, 2, … items of highest value;
 * one set per column of a table: the set of least value with this sum of weights, with weights rounded to steps (dynamic
   programming); if it saves slightly too little, together with the best of the items that are too light for the table.
 
-None of these sets depends on the demand, and a larger demand is covered by fewer of them. Therefore the value lost never
-falls when the demand grows. As long as the items do not change, all demands are answered from the same table.
+None of these sets depends on the demand, and a larger demand is covered by fewer of them. Therefore the value lost
+never falls when the demand grows. As long as the items do not change, all demands are answered from the same table.
 
-Let OPT(d) be the least value that covers a demand d. Let a step be a power of two of at most 1 / (2 * steps) of the total
-weight of the n items that have a value. Up to the rounding of sums, the value of the answer is
+Let OPT(d) be the least value that covers a demand d. Let a step be a power of two of at most 1 / (2 * steps) of the
+total weight of the n items that have a value. Up to the rounding of sums, the value of the answer is
 
 * OPT(demand) if all weights are whole steps;
 * at most OPT(demand + n / 2 steps), if that demand can be covered. Proof: a best set for it and the set in its column,
   which has no larger value, have the same rounded weights, and each item is off by at most half a step in one of them;
-* at most OPT(demand) plus the largest value of an item of a best set, and therefore at most 2 * OPT(demand). Proof: consider
-  the prefix without all items of larger value than that item. Except for its last item, it is part of a fractional
-  solution whose value is at most that of the best set.
+* at most OPT(demand) plus the largest value of an item of a best set, and therefore at most 2 * OPT(demand). Proof:
+  consider the prefix without all items of larger value than that item. Except for its last item, it is part of a
+  fractional solution whose value is at most that of the best set.
 """
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, rint
 from libc.stdint cimport int32_t, uint8_t
@@ -61,10 +61,10 @@ cdef double _check(const double[::1] values, const double[::1] weights, double d
         raise ValueError(f"the demand of a knapsack is {demand}: expected a finite number")
     for i in range(n):
         if not (0 <= values[i] < INFINITY):
-            raise ValueError(f"the value of item {i} of a knapsack is {values[i]}: expected a finite number of at least 0")
+            raise ValueError(f"the value of item {i} of a knapsack is {values[i]}: expected a finite number, at least 0")
         if not (0 < weights[i] < INFINITY):
-            raise ValueError(f"the weight of item {i} of a knapsack is {weights[i]}: expected a finite number above 0; leave "
-                             "out items that save nothing")
+            raise ValueError(f"the weight of item {i} of a knapsack is {weights[i]}: expected a finite number above 0; "
+                             "leave out items that save nothing")
         value += values[i]
         weight += weights[i]
         if values[i] == 0:
@@ -121,7 +121,7 @@ cdef class Knapsack:
     cdef int32_t items, steps
     cdef int32_t tabulated                  # number of the items for which the table was made; -1: there is no table
     cdef double[::1] tabulated_values, tabulated_weights
-    # The items that have a value, by rank in the order of value per weight; ranks by ascending weight, by descending value.
+    # The items that have a value, by rank in the order of value per weight; ranks by weight; ranks by descending value.
     cdef int32_t n
     cdef double[::1] value, weight, values_before
     cdef int32_t[::1] index, by_weight, by_value
@@ -136,7 +136,7 @@ cdef class Knapsack:
     # The light items: ranks by value per weight with prefix sums; from each place in ``by_weight`` on, the least value.
     cdef int32_t[::1] light_ranks, cheapest
     cdef double[::1] light_values, light_weights, sorted_light_weights
-    # The search: weights capped at the need with prefix sums; the candidate set, the best set; columns, and what they save.
+    # The search: weights capped at the need with prefix sums; candidate and best set; columns, and what they save.
     cdef double[::1] capped, before, saved
     cdef uint8_t[::1] candidate, best, kept
     cdef int32_t[::1] columns, places
@@ -150,7 +150,8 @@ cdef class Knapsack:
 
     def __init__(self, int items, int steps=1000):
         if items < 1 or not 1 <= steps <= 2**24:
-            raise ValueError(f"a knapsack of {items} items and {steps} steps: expected at least 1 item and 1 to {2**24} steps")
+            raise ValueError(f"a knapsack of {items} items and {steps} steps: expected at least 1 item and 1 to {2**24} "
+                             "steps")
         cdef Py_ssize_t columns = 4 * <Py_ssize_t>steps + items + 2
         self.items, self.steps, self.tabulated = items, steps, -1
         free(self.ranked)
@@ -216,7 +217,10 @@ cdef class Knapsack:
         self._prepare_light()
 
     cdef void _round(self, double total) noexcept nogil:
-        """Round the weights to steps. A step is a power of two, so that integer weights are exact unless they are too large."""
+        """Round the weights to steps.
+
+        A step is a power of two, so that integer weights are exact unless they are too large.
+        """
         cdef int power = 0
         cdef int32_t k
         cdef double rounded
@@ -233,7 +237,10 @@ cdef class Knapsack:
             self.rounded_off += max(0.0, self.weight[k] - rounded * self.step)
 
     cdef void _fill(self) noexcept nogil:
-        """Fill the table: the least value per sum of weights, item by item; light items first, while there are few sums."""
+        """Fill the table: the least value per sum of weights, item by item.
+
+        Light items come first, while there are few sums.
+        """
         cdef double* old = &self.least[0, 0]
         cdef double* new = &self.least[1, 0]
         cdef double* swap
@@ -340,7 +347,7 @@ cdef class Knapsack:
             if weight < self.need:
                 return
             last = prefix - 1
-            fraction = (self.need - (weight - self.capped[last])) / self.weight[last]    # fraction of the last that is needed
+            fraction = (self.need - (weight - self.capped[last])) / self.weight[last]  # part of the last item that is needed
             if self.value[rank] <= self.best_value <= (value - (1 - fraction) * self.value[last]) * (1 - ROUNDING):
                 return
             if value < self.best_value:
@@ -385,7 +392,7 @@ cdef class Knapsack:
             self._try_column(column, 0, self.cheapest[k])
 
     cdef void _try_column(self, int32_t column, int32_t lights, int32_t added) noexcept nogil:
-        """Try the set of a column with the first ``lights`` light items, or with a single additional item (-1: none)."""
+        """Try the set of a column with the first ``lights`` light items, or with one additional item (-1: none)."""
         cdef int32_t k, rank
         memset(&self.candidate[0], 0, self.n)
         for k in range(self.n - 1, self.light - 1, -1):

@@ -1,5 +1,5 @@
-/* Loops of the covering knapsack over plain arrays: ordering, search, and the table, sixteen columns at a time with SSE2
- * (one by one in the checked build). */
+/* Loops of the covering knapsack over plain arrays: ordering, search, and the table, sixteen columns at a time with
+ * SSE2 (one by one in the checked build). */
 #ifndef FASTCEP_KNAPSACK_H
 #define FASTCEP_KNAPSACK_H
 #include <stdint.h>

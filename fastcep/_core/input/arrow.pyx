@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Read the values of Arrow arrays through the C data interface, as a view or widened to 8 bytes.
 
-``format`` is a format letter of the C data interface. No function raises: NULL or -1 means out of memory or data that this
-reader does not support; the caller then leaves the batch to ``fastcep.events``.
+``format`` is a format letter of the C data interface. No function raises: NULL or -1 means out of memory or data that
+this reader does not support; the caller then leaves the batch to ``fastcep.events``.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc

@@ -40,7 +40,7 @@ cdef class BatchReader:
     cdef ArrowArray record_batch  # the record batch that is being read
     cdef ArrowArray* arrays  # per source: the array of a dict that is being read
     cdef const void** numpy_buffers  # buffers of these arrays if they come from NumPy
-    cdef list numpy_arrays   # references to the NumPy arrays: another thread may change the dict while the GIL is released
+    cdef list numpy_arrays   # references to the NumPy arrays, since another thread may change the dict meanwhile
     cdef bint has_texts      # some column has strings
     cdef bint reads_dicts    # every source has a name of its own, so that dicts can be read
     cdef bint has_type_list  # the types of the dict that is being read are a list

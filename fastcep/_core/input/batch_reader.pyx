@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Read batches of the usual kinds: a pyarrow record batch, or a dict of arrays, whose types need no check of each value.
+"""Read batches of the usual kinds: pyarrow record batches, and dicts of arrays, whose values need no check.
 
-Other data, and invalid data, is left to ``fastcep.events``, which converts it or reports the error: ``read`` then returns
-False and changes nothing. For the data that this module reads, both readers give the same result; the tests compare them.
-Views of the data are valid until ``done``.
+Other data, and invalid data, is left to ``fastcep.events``, which converts it or reports the error: ``read`` then
+returns False and changes nothing. For the data that this module reads, both readers give the same result; the tests
+compare them. Views of the data are valid until ``done``.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -25,8 +25,8 @@ cdef extern from "columns.h":
     void fc_look_up(const int32_t*, int64_t, const uint16_t*, int64_t, uint16_t*) noexcept nogil
 
 from fastcep._core.input.arrow cimport (
-    ArrowArray, Scratch, bool_values, float_values, int_values, null_flags, scratch_free, scratch_reserve, scratch_trim, text_at,
-    zero_nulls,
+    ArrowArray, Scratch, bool_values, float_values, int_values, null_flags, scratch_free, scratch_reserve, scratch_trim,
+    text_at, zero_nulls,
 )
 
 cnp.import_array()
@@ -48,8 +48,8 @@ cdef class BatchReader:
     Parameters
     ----------
     layout_of
-        Function that returns, for an Arrow schema or type, ``(child, format, format of entries, factor)`` per source; None
-        if this reader does not support it.
+        Function that returns, for an Arrow schema or type, ``(child, format, format of entries, factor)`` per source;
+        None if this reader does not support it.
     strings
         String table, which assigns a code to each string.
     sources
@@ -149,7 +149,7 @@ cdef class BatchReader:
     # ------------------------------------------------------------------ find the columns
 
     cdef bint _read_batch(self, batch) except -1:
-        cdef int i
+        cdef int i, child
         schema = batch.schema
         if schema is not self.last_schema:
             if self.last_schema is None or not schema.equals(self.last_schema):
@@ -162,7 +162,8 @@ cdef class BatchReader:
             return False
         self.events.size = self.record_batch.length
         for i in range(self.n_sources):
-            if self.fields[i].child >= 0 and not self._fill(i, self.record_batch.children[self.fields[i].child], self.fields + i):
+            child = self.fields[i].child
+            if child >= 0 and not self._fill(i, self.record_batch.children[child], self.fields + i):
                 return False
         return self.fields[TYPE].child >= 0 or self._codes_of_types(NULL, self.record_batch.length)
 

@@ -71,8 +71,8 @@ static FC_WIDE void fc_look_up_wide(const int32_t *indices, int64_t n, const uin
 #define fc_look_up_wide fc_look_up_any
 #endif
 
-/* Write `n` values (at least one) times a positive factor; values that do not fit wrap around. Returns whether the values
- * ascend; that result is undefined if `to` is `values`. */
+/* Write `n` values (at least one) times a positive factor; values that do not fit wrap around. Returns whether the
+ * values ascend; that result is undefined if `to` is `values`. */
 static inline int fc_scale(const int64_t *values, int64_t n, int64_t factor, int64_t *to) {
     return FC_IS_WIDE && factor >> 32 == 0 ? fc_scale_wide(values, n, factor, to) : fc_scale_any(values, n, factor, to);
 }

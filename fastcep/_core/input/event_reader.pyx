@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Read a single event from keyword arguments into the columns that the matchers read.
 
-A call site always passes the same tuple of keywords, so the reader resolves them once. Values that do not have the plain
-type of their attribute, and invalid values, are left to ``fastcep.events``.
+A call site always passes the same tuple of keywords, so the reader resolves them once. Values that do not have the
+plain type of their attribute, and invalid values, are left to ``fastcep.events``.
 """
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check

@@ -6,7 +6,7 @@ from fastcep._core.program.predicate cimport CHUNK, Code, Input, Machine
 
 
 cdef struct Passed:          # the events of a slice of the batch that pass a filter
-    int32_t* found           # their rows in the batch, ascending, followed by INT32_MAX
+    int32_t* rows            # their rows in the batch, ascending, followed by INT32_MAX
     int64_t size             # number of events
 
 

@@ -1,9 +1,10 @@
 # cython: language_level=3
 """Filters that the queries of an engine share: they list the events that each variable may bind.
 
-A *filter* is a set of event types and the program of the conditions on a single event. Variables with equal filters share
-one, also across queries. A filter runs once over a slice of the batch and lists the events that pass. A query then merges
-the lists of its variables (``masks``), so that it spends no time on events that none of its variables may bind.
+A *filter* is a set of event types and the program of the conditions on a single event. Variables with equal filters
+share one, also across queries. A filter runs once over a slice of the batch and lists the events that pass. A query
+then merges the lists of its variables (``masks``), so that it spends no time on events that none of its variables may
+bind.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
@@ -23,7 +24,7 @@ cdef class Filter:
     def __dealloc__(self):
         code_free(&self.screen.program)
         free(self.screen.sources)
-        free(self.screen.passed.found)
+        free(self.screen.passed.rows)
 
     @property
     def arithmetic_nulls(self):
@@ -81,8 +82,8 @@ cdef class Filters:
     def of_plan(self, plan, intern):
         """Return the filters of a plan, one per variable; filters that exist already are shared.
 
-        ``intern`` returns the word of a constant. The caller must pass the filters to :meth:`release` later. Returns None
-        if a program has too many inputs to be shared.
+        ``intern`` returns the word of a constant. The caller must pass the filters to :meth:`release` later. Returns
+        None if a program has too many inputs to be shared.
         """
         if any(program is not None and len(program.inputs) > MAX_INPUTS for program in plan.locals):
             return None
@@ -215,7 +216,7 @@ cdef class Filters:
             self._scan_chunk(events, base, m)
             base += m
         for m in range(self.n_filters):
-            self.screens[m].passed.found[self.screens[m].passed.size] = INT32_MAX
+            self.screens[m].passed.rows[self.screens[m].passed.size] = INT32_MAX
 
     cdef bint _reserve(self, int64_t events) noexcept:
         cdef int32_t* grown
@@ -223,10 +224,10 @@ cdef class Filters:
         for i in range(self.n_filters):
             self.screens[i].passed.size = 0
             if self.screens[i].capacity < events + 1:
-                grown = <int32_t*>realloc(self.screens[i].passed.found, (events + 1) * sizeof(int32_t))
+                grown = <int32_t*>realloc(self.screens[i].passed.rows, (events + 1) * sizeof(int32_t))
                 if grown == NULL:
                     return False
-                self.screens[i].passed.found = grown
+                self.screens[i].passed.rows = grown
                 self.screens[i].capacity = events + 1
         return True
 
@@ -255,7 +256,7 @@ cdef class Filters:
             type_rows = self.sets + screen.types
             if type_rows.n == 0:
                 continue
-            to = screen.passed.found + screen.passed.size
+            to = screen.passed.rows + screen.passed.size
             if not screen.has_program:
                 for k in range(type_rows.n):
                     to[k] = <int32_t>base + type_rows.rows[k]

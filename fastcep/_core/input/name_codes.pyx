@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Map the strings of a column to the numbers of known names.
 
-Names are in a hash table that is at most half full, so that a lookup is as fast for one event type as for sixty thousand.
-Dictionary-encoding the column in Arrow first would take ten times as long.
+Names are in a hash table that is at most half full, so that a lookup is as fast for one event type as for sixty
+thousand. Dictionary-encoding the column in Arrow first would take ten times as long.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc

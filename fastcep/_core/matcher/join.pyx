@@ -121,7 +121,7 @@ cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* target,
     cdef int last = back.n_words - 1
     cdef int64_t base = key[last], bucket_number, since = first_live(core)
     cdef Bucket* same
-    if target.noted < target.size and not _hash_rows(core, target, since):
+    if target.n_hashed < target.size and not _hash_rows(core, target, since):
         core.failed = True
         return
     if back.sign > 0:
@@ -150,14 +150,14 @@ cdef bint _hash_rows(Core* core, Bucket* target, int64_t since) noexcept nogil:
     cdef int w, row
     for w in range(index.words - 1):
         key[w] = key_of(target)[w]
-    for row in range(max(target.noted, target.head), target.size):
+    for row in range(max(target.n_hashed, target.head), target.size):
         key[index.words - 1] = values[row]
         bucket_number = find_or_add(index, key)
         hashed_row = -1 if bucket_number < 0 else append(index, bucket_number, since)
         if hashed_row < 0:
             return False
         bucket_at(index, bucket_number).data[hashed_row] = target.data[row]
-        target.noted = row + 1
+        target.n_hashed = row + 1
     return True
 
 

@@ -53,7 +53,7 @@ cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_
     cdef int32_t head[64]    # the next event of each list; 64 is the number of bits of a mask
     cdef uint64_t mask
     for i in range(members):
-        head[i] = core.passed[i].found[core.next_passed[i]]
+        head[i] = core.passed[i].rows[core.next_passed[i]]
         first = min(first, head[i])
     while first < end:
         event = first
@@ -63,7 +63,7 @@ cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_
             if head[i] == event:
                 mask |= <uint64_t>1 << i
                 core.next_passed[i] += 1
-                head[i] = core.passed[i].found[core.next_passed[i]]
+                head[i] = core.passed[i].rows[core.next_passed[i]]
             first = min(first, head[i])
         relevant[n] = <int32_t>(event - base)
         bits[event - base] = mask

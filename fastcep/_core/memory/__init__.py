@@ -1,4 +1,4 @@
-"""Containers without Python objects, accounted to one memory budget: vectors, heaps, hash indexes of rows, starts, windows.
+"""Containers without Python objects, accounted to one budget: vectors, heaps, hash indexes of rows, starts, windows.
 
 No module here depends on queries or events.
 """

@@ -46,7 +46,7 @@ cdef inline void* shrink(Budget* budget, void* block, int64_t old_bytes, int64_t
     """Shorten a block from ``old_bytes`` to ``bytes``. Claims no memory, so it also works at or above the limit."""
     cdef void* shorter = realloc(block, bytes)
     budget.used -= old_bytes - bytes
-    return block if shorter == NULL else shorter  # if realloc fails, the block is longer than counted, which is harmless
+    return block if shorter == NULL else shorter  # after a failure the block is longer than counted, which is harmless
 
 
 cdef inline bint regrow(Budget* budget, void** block, int64_t old_capacity, int64_t capacity, int width) noexcept nogil:

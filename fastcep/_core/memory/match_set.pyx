@@ -1,7 +1,8 @@
 # cython: language_level=3
 """A set of int64 sequences. The matcher empties it before every event that completes matches.
 
-The caller pushes the words of an entry to ``words`` and calls :func:`add_entry`, which returns whether the entry is new.
+The caller pushes the words of an entry to ``words`` and calls :func:`add_entry`, which returns whether the entry is
+new.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcmp, memset
@@ -75,7 +76,7 @@ cdef int _grow(MatchSet* seen) noexcept nogil:
 
 
 cdef int add_entry(MatchSet* seen) noexcept nogil:
-    """Add the words pushed since the last entry: 1 if they are new, 0 if the set has them already, -1 without memory."""
+    """Add the words pushed since the last entry: 1 if they are new, 0 if the set has them, -1 without memory."""
     if seen.ends.size * 2 >= seen.n_slots and _grow(seen) < 0:
         return -1
     if push(&seen.ends, seen.words.size) < 0:

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Ring of the open explicit windows. Ordinals count windows in the order in which they open.
- In *shared* mode, a row belongs to all windows that were open when its first event arrived; the matcher checks which of
+
+In *shared* mode, a row belongs to all windows that were open when its first event arrived; the matcher checks which of
 these are still open when a match is complete. In *isolated* mode, every window has a `Part` with its own rows, starts
 and waiting matches.
 """

@@ -1,4 +1,4 @@
-/* Large arrays in huge pages. Blocks are aligned to huge pages, so that the kernel can use them and growing copies no data.
+/* Large arrays in huge pages. Blocks are aligned to huge pages, so that the kernel can use them and growing is no copy.
  *
  * A block is a private mapping that starts at the boundary of a huge page. On systems without huge pages or mremap, it
  * is an ordinary allocation: slower, but correct. */
@@ -46,8 +46,8 @@ static inline void *fc_pages_grow(void *old, size_t old_bytes, size_t bytes) {
     return block;
 }
 
-/* Free the huge pages after the first `used` bytes, unless they are a small part of the block: a reused block would soon
- * grow again by as much. Returns the new size of the block in bytes. */
+/* Free the huge pages after the first `used` bytes, unless they are a small part of the block: a reused block would
+ * soon grow again by as much. Returns the new size of the block in bytes. */
 static inline size_t fc_pages_trim(void *block, size_t bytes, size_t used) {
     size_t keep = (used + FC_PAGE - 1) & ~(FC_PAGE - 1);
     if (keep > 0 && keep + keep / 4 < bytes && munmap((char *)block + keep, bytes - keep) == 0)

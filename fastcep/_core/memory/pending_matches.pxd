@@ -1,4 +1,4 @@
-# Matches that wait for the end of their window: a heap by (time, birth) over rows in one array. See pending_matches.pyx.
+# Matches that wait for the end of their window: a heap by (time, birth) over rows. See pending_matches.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.memory.allocator cimport Budget

@@ -12,7 +12,7 @@ cdef struct Bucket:          # the words of its key follow it in memory
     int32_t head             # rows before this one are dead
     int32_t size             # end of the rows, including dead ones
     int32_t capacity         # rows
-    int32_t noted            # leading rows that are also in the index ``Core.hashed``; see join.pyx
+    int32_t n_hashed         # leading rows that are also in the index ``Core.hashed``; see join.pyx
 
 
 cdef struct Index:
@@ -95,7 +95,10 @@ cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
 
 
 cdef inline int64_t find_words(const Index* index, const int64_t* key, int words) noexcept nogil:
-    """``find`` for keys of ``words`` words. Callers pass a literal where they can, so that the compiler unrolls the loops."""
+    """``find`` for keys of ``words`` words.
+
+    Callers pass a literal where they can, so that the compiler unrolls the loops.
+    """
     cdef uint64_t slot = slot_of(index, key, words)
     cdef int32_t bucket
     cdef const int64_t* stored

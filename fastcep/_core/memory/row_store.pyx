@@ -5,10 +5,10 @@ A bucket is one block of memory that doubles as it grows. The *fixed* words of a
 together, so that creating, moving and emitting a row touches one cache line. The words that predicates read (null bits,
 registers) are stored in *columns*, so that predicates scan contiguous memory.
 
-Rows are in birth order. Only stable compaction removes them: when a block is full, when a scan finds most of its rows dead,
-and in ``sweep``. A row is dead when the ordinal of its start (word 0) is before the first live start. Memory is therefore
-proportional to the live rows, plus the dead rows that ``sweep`` has not visited yet; the matcher sweeps when the bytes have
-doubled and when the budget is nearly used up.
+Rows are in birth order. Only stable compaction removes them: when a block is full, when a scan finds most of its rows
+dead, and in ``sweep``. A row is dead when the ordinal of its start (word 0) is before the first live start. Memory is
+therefore proportional to the live rows, plus the dead rows that ``sweep`` has not visited yet; the matcher sweeps when
+the bytes have doubled and when the budget is nearly used up.
 """
 from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport free, malloc
@@ -116,9 +116,10 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
 
 cdef inline int _locate(Index* index, const Source* words, int64_t first, int64_t n, int64_t* numbers, int64_t* key,
                         int width) noexcept nogil:
-    """``find_or_add`` for the keys of rows ``first`` to ``first + n``; ``key`` is scratch, ``width`` is ``index.words``.
+    """``find_or_add`` for the keys of rows ``first`` to ``first + n``.
 
-    The first slot usually has the key. The end of its bucket is prefetched, because the rows are written there next.
+    ``key`` is scratch, ``width`` is ``index.words``. The first slot usually has the key. The end of its bucket is
+    prefetched, because the rows are written there next.
     """
     cdef Bucket* bucket
     cdef int64_t j
@@ -198,9 +199,9 @@ cdef int _put_rows(Index* index, const int64_t* numbers, const Source* row, int6
 
 
 cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil:
-    """Append ``n`` rows (``row``: fixed words, then columns), each to the bucket of its key. Skip rows with a null key word.
+    """Append ``n`` rows (``row``: fixed words, then columns), each to the bucket of its key.
 
-    Returns the number of rows appended, or -1 without memory.
+    Rows with a null key word are skipped. Returns the number of rows appended, or -1 without memory.
     """
     cdef int64_t numbers[BLOCK]
     cdef int64_t j, m, first = 0, stored = 0
@@ -253,7 +254,7 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
             to += index.fixed
             live += 1
         row += index.fixed
-    bucket.noted = max(0, bucket.noted - (bucket.size - live))  # where this is used, rows die in order
+    bucket.n_hashed = max(0, bucket.n_hashed - (bucket.size - live))  # where this is used, rows die in order
     bucket.head = 0
     bucket.size = live
 
@@ -275,7 +276,7 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
     bucket.data = block
     bucket.capacity = capacity
-    bucket.noted = max(0, bucket.noted - bucket.head)
+    bucket.n_hashed = max(0, bucket.n_hashed - bucket.head)
     bucket.head = 0
     bucket.size = rows
     return 0
@@ -312,8 +313,8 @@ cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n
     """Create ``n`` buckets in an index that ``expect`` has prepared.
 
     ``heads[b]`` is the number of rows of bucket b, ``heads[w * step + b]`` word w of its key, counted from 1. All rows
-    are numbered bucket by bucket; word w of row r is at ``rows[w * row_step + r]``. Returns -1 without memory, -2 if a key
-    occurs twice.
+    are numbered bucket by bucket; word w of row r is at ``rows[w * row_step + r]``. Returns -1 without memory, -2 if a
+    key occurs twice.
     """
     cdef int64_t* key = index.scratch
     cdef uint64_t slots[BLOCK]

@@ -22,7 +22,7 @@ cdef struct Starts:
     int64_t* node            # latest chain node of the start, or -1,
     int64_t* window          # ordinal of the latest explicit window that was open
     int64_t mask, first, next
-    int64_t kept             # starts [kept, first) are dead, but their chain nodes are not freed yet; equals ``first`` if there are none
+    int64_t kept             # starts [kept, first) are dead, but their chain nodes are not freed yet
     bint keeps               # the chain nodes of dead starts are kept until ``release``
     int64_t newest           # ordinal of the latest explicit window
     int64_t live             # live rows of all starts

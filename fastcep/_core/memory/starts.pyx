@@ -2,9 +2,9 @@
 """Starts: a ring with one entry per event that begins partial matches.
 
 Every row stores the ordinal of its start and is dead when the ordinal is before ``first``. Therefore expiry costs one
-comparison per row, and the number of live rows is always exact. Chain nodes hold the elements of Kleene variables and are
-shared by all rows that extend them. They belong to a start and are freed with it, without reference counts or garbage
-collection.
+comparison per row, and the number of live rows is always exact. Chain nodes hold the elements of Kleene variables and
+are shared by all rows that extend them. They belong to a start and are freed with it, without reference counts or
+garbage collection.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Growing int64 arrays: ``nogil`` code doubles them, and their memory passes to NumPy at the end of a call.
- Small arrays come from ``malloc``. From ``LARGE`` items on, they are mappings of huge pages (``pages.h``), which grow
+
+Small arrays come from ``malloc``. From ``LARGE`` items on, they are mappings of huge pages (``pages.h``), which grow
 without a copy and cause 1/512 of the page faults. Up to ``SPARES`` freed mappings, of at most ``SPARE_BYTES`` in total,
 are kept for reuse: clearing pages, and finding huge pages in fragmented memory, costs more than filling them.
 """

@@ -20,7 +20,10 @@ cdef Py_ssize_t _slots(Py_ssize_t count):
 
 
 cdef Py_ssize_t _fill(int64_t* table, tuple values, object intern) except -1:
-    """Write the hash table of a value set: shift, mask, the word that marks an empty slot, slots; returns its length."""
+    """Write the hash table of a value set: shift, mask, the word that marks an empty slot, slots.
+
+    Returns its length.
+    """
     cdef Py_ssize_t size = _slots(len(values)), i
     cdef int64_t word, shift = 64
     cdef uint64_t at
@@ -52,9 +55,10 @@ cdef Py_ssize_t _fill(int64_t* table, tuple values, object intern) except -1:
 
 
 cdef int code_new(Code* out, object program, object intern) except -1:
-    """Copy a ``Program`` into C arrays; ``intern`` returns the word of a constant that is not a number (see ``Program``).
+    """Copy a ``Program`` into C arrays.
 
-    The hash tables of value sets follow the constants; the constant of a set is the offset of its table.
+    ``intern`` returns the word of a constant that is not a number (see ``Program``). The hash tables of value sets
+    follow the constants; the constant of a set is the offset of its table.
     """
     cdef double real
     cdef Py_ssize_t i, end = len(program.constants)

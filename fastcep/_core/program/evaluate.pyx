@@ -124,8 +124,8 @@ cdef class Evaluator:
         cdef uint8_t* keep_chunk
         try:
             if n < 1 or len(inputs) != self.code.n_inputs or (n > CHUNK and (rows is not None or outputs is not None)):
-                raise ValueError(f"expected {self.code.n_inputs} inputs and at least 1 row; with outputs or selected rows, "
-                                 f"at most {CHUNK} rows")
+                raise ValueError(f"expected {self.code.n_inputs} inputs and at least 1 row; with outputs or selected "
+                                 f"rows, at most {CHUNK} rows")
             for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
                 view = values.view(np.int64)
                 bases[j].data = &view[0]

@@ -19,9 +19,9 @@ cdef struct Input:
 
 
 # A generated kernel (fastcep.kernels): ``run`` compiled for one program. The first two arguments follow the calling
-# convention of Numba: a pointer to the result, the number of rows kept, and a pointer that is never used. The others are:
-# ``Input``s, constants, ``Machine.zeros``, rows (never NULL), n, keep, outputs, output nulls, offset, and the counter of
-# arithmetic nulls.
+# convention of Numba: a pointer to the result, which is the number of rows kept, and a pointer that is never used. The
+# others are: ``Input``s, constants, ``Machine.zeros``, rows (never NULL), n, keep, outputs, output nulls, offset, and
+# the counter of arithmetic nulls.
 ctypedef int32_t (*Kernel)(int64_t*, void**, const Input*, const int64_t*, const uint8_t*, const int32_t*, int64_t,
                            uint8_t*, int64_t**, uint8_t**, int64_t, int64_t*) noexcept nogil
 

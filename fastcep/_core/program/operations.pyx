@@ -22,8 +22,8 @@ cdef extern from *:
 cdef void call_function(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* keep, int n) noexcept nogil:
     """Call a user function for the rows that are still kept and have no null argument; other rows get null.
 
-    The arguments are the registers from ``dst`` on, so a row is read before it is written. If no argument differs between
-    rows, one call computes the result of all rows.
+    The arguments are the registers from ``dst`` on, so a row is read before it is written. If no argument differs
+    between rows, one call computes the result of all rows.
     """
     cdef UserFunction function = <UserFunction>address
     cdef int dst = ip[1], count = ip[3], i, k, status
@@ -56,7 +56,10 @@ cdef void call_function(Machine* vm, const int32_t* ip, int64_t address, const u
 cdef const uint8_t* checked_arithmetic(
         Machine* vm, int op, int64_t* d, uint8_t* nd, const uint8_t* nulls, const int64_t* a, int64_t sa, const int64_t* b,
         int64_t sb, int n, const uint8_t* keep) noexcept nogil:
-    """Integer arithmetic: overflow and division by zero give null, counted for rows in ``keep``; returns the null mask."""
+    """Integer arithmetic: overflow and division by zero give null, counted for rows in ``keep``.
+
+    Returns the null mask.
+    """
     cdef int i
     cdef int64_t x, y, q
     cdef bint bad
@@ -104,10 +107,13 @@ cdef void ternary(
         Machine* vm, int op, int64_t* d, uint8_t* nd, const int64_t* a, int64_t sa, const uint8_t* na, const int64_t* b,
         int64_t sb, const uint8_t* nb, const int64_t* c, int64_t sc, const uint8_t* nc, const int32_t* ip, int n,
         const uint8_t* keep) noexcept nogil:
-    """``select`` and the running aggregates over (old, number of known values, value); mean and m2 as in Welford's method."""
+    """``select`` and the running aggregates over (old, number of known values, value).
+
+    Mean and m2 as in Welford's method.
+    """
     cdef int i
     cdef bint xa, xb, xc
-    cdef int64_t va, vb, vc, known
+    cdef int64_t va, vb, vc, n_known
     cdef double fa, fc, fd, mean, number
     for i in range(n):
         va = a[i * sa]
@@ -118,7 +124,7 @@ cdef void ternary(
             d[i] = va + (not xb)
             nd[i] = 0
             continue
-        if op == STDDEV:                         # (m2, known)
+        if op == STDDEV:                         # (m2, n_known)
             nd[i] = xa or vb < 2
             (<double*>d)[i] = 0.0 if nd[i] else sqrt((<const double*>a)[i * sa] / <double>(vb - 1))
             continue
@@ -133,27 +139,27 @@ cdef void ternary(
                 nd[i] = xc
             continue
         if op == AGG_M2:                         # (m2, mean, known, value)
-            known = vc
+            n_known = vc
             vc = vm.data[ip[5]][i * vm.step[ip[5]]]
             xc = vm.null[ip[5]] != NULL and vm.null[ip[5]][i] != 0
         else:
-            known = vb
+            n_known = vb
         d[i] = va
         nd[i] = xa
         if xc:
             continue
         number = (<double*>&vc)[0]
         if op == AGG_MEAN:
-            mean = 0.0 if known == 0 else (<double*>&va)[0]
-            (<double*>d)[i] = mean + (number - mean) / <double>(known + 1)
+            mean = 0.0 if n_known == 0 else (<double*>&va)[0]
+            (<double*>d)[i] = mean + (number - mean) / <double>(n_known + 1)
             nd[i] = 0
         elif op == AGG_M2:
-            mean = 0.0 if known == 0 else (<double*>&vb)[0]
+            mean = 0.0 if n_known == 0 else (<double*>&vb)[0]
             fd = number - mean
-            fa = 0.0 if known == 0 else (<double*>&va)[0]
-            (<double*>d)[i] = fa + fd * (number - (mean + fd / <double>(known + 1)))
+            fa = 0.0 if n_known == 0 else (<double*>&va)[0]
+            (<double*>d)[i] = fa + fd * (number - (mean + fd / <double>(n_known + 1)))
             nd[i] = 0
-        elif known == 0:
+        elif n_known == 0:
             d[i] = vc
             nd[i] = 0
         elif op == AGG_SUM_I:

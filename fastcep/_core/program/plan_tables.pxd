@@ -207,8 +207,8 @@ cdef class Tables:
     cdef uint64_t* type_members   # per type id: bit set of the variables that may bind its events
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per variable: the conditions on its event alone
-    cdef uint8_t* local_all       # per program: 1 if every event that some variable may bind has a variable that uses it
-    cdef uint64_t* local_members  # per program: bit set of the variables that use it; 0 for a copy of an earlier program
+    cdef uint8_t* local_all       # per program: 1 if some variable that may bind an event uses it, for every such event
+    cdef uint64_t* local_members  # per program: bit set of the variables that use it; 0 for a copy of an earlier one
     cdef int32_t* partition       # per type id and attribute: its column, or -1
     cdef uint8_t* partition_floats  # per attribute: 1 for float64
     cdef Column* columns

@@ -8,8 +8,8 @@ Values are int64, the bits of float64, 0/1 for bool, or codes for strings. Nulls
 ``arithmetic_nulls`` counts an overflow or an integer division by zero of a row only if neither ``keep`` on entry nor an
 earlier filter of the program has rejected the row. Therefore the count depends neither on the chunks nor on the tier.
 
-Invariants: ``n <= CHUNK``; inputs of kind ``row`` share one ``bits``; a register is written by one instruction and read by
-later ones before its next write; a NULL mask pointer means that the register holds no null.
+Invariants: ``n <= CHUNK``; inputs of kind ``row`` share one ``bits``; a register is written by one instruction and read
+by later ones before its next write; a NULL mask pointer means that the register holds no null.
 """
 from libc.math cimport exp, fabs, floor, isnan, log, pow, sqrt
 from libc.stdlib cimport calloc, free, malloc
@@ -27,7 +27,7 @@ from fastcep._core.program.value_set cimport set_holds
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
-#: Names of the operations, in the order of the enum in ``opcodes.pxd``; ``fastcep.plan.bytecode`` takes their numbers from it.
+#: Names of the operations, in the order of the enum in ``opcodes.pxd``; ``fastcep.plan.bytecode`` numbers them by it.
 OPCODES = (
     "end", "load", "const", "store", "filter",
     "i2f", "not", "and", "or", "guard", "select", "known_i", "known_f", "key_f",
@@ -136,8 +136,8 @@ cdef int run(Machine* vm, const Code* program, const Input* inputs, const int32_
     """Run ``program`` over ``n`` rows (``rows`` selects them from the columns; NULL: the first ``n``).
 
     ``keep`` has 1 for each row to consider and 0 for the others; the filters clear the rows that they reject. It may be
-    NULL if the program has no filter. Outputs go to ``outputs[j][offset:]``. Returns the number of rows kept; if it is 0,
-    the program may have ended early.
+    NULL if the program has no filter. Outputs go to ``outputs[j][offset:]``. Returns the number of rows kept; if it is
+    0, the program may have ended early.
     """
     cdef int64_t kept = 0
     cdef void* error = NULL

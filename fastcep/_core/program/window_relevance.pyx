@@ -45,8 +45,8 @@ cdef void relevance_free(WindowRelevance* relevance) noexcept:
 def _settled(plan, number):
     """Return the variables that have no effect in an isolated window once negation ``number`` has kept an event.
 
-    The result is a bit set. It has the variables that only begin matches which a leading NEG without conditions rules out;
-    and the variable of the NEG itself, if no other check uses its events.
+    The result is a bit set. It has the variables that only begin matches which a leading NEG without conditions rules
+    out; and the variable of the NEG itself, if no other check uses its events.
     """
     item = plan.negations[number]
     if plan.consumes or item.keys or not item.by_time:

@@ -22,7 +22,7 @@ cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
     """Return whether `screen` must classify the children of an edge; if not, none is refused, and all have class 0."""
     return core.shed.on and (
         edge.born and (core.shed.births or edge.has_features or core.shed.flows.on)
-        or core.observed.on or core.shed.flows.here)
+        or core.observed.on or core.shed.flows.sampled)
 
 
 cdef inline int64_t weight_of(const Shed* shed, int64_t type_id, int interval) noexcept nogil:

@@ -148,11 +148,11 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
         note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
         return n
-    if shed.flows.here:
+    if shed.flows.sampled:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
     if shed.births and edge.born:
         n = _refuse_births(core, edge, bucket, first, rows, n)
-    if shed.flows.on and not shed.flows.here:
+    if shed.flows.on and not shed.flows.sampled:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
     return n
 

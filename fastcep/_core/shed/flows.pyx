@@ -82,7 +82,7 @@ cdef void flows_add(Flows* flows, uint64_t key, double count, double square) noe
 
 cdef void flows_event(Shed* shed, int64_t position) noexcept nogil:
     """Draw whether the children of the event at this position are counted."""
-    shed.flows.here = falls(~shed.seed, <uint64_t>position, shed.flows.chance)
+    shed.flows.sampled = falls(~shed.seed, <uint64_t>position, shed.flows.chance)
 
 
 cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
@@ -114,13 +114,13 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
             class_ = class_of(parent)
             class_ = class_ if class_ < shed.stride else 0  # a snapshot may contain any class
             weight += (parent >> PARENT_WEIGHT_AT & MOST_WEIGHT) + (parent >> ROW_WEIGHT_AT & MOST_WEIGHT)
-            if shed.flows.here or class_word < 0:
+            if shed.flows.sampled or class_word < 0:
                 age_slice = slice_at(core, row[0]) if shed.slices > 1 else 0
             if class_word < 0:  # the row has no class word for its weight
                 weight += shed.refuse_weights[edge.source * shed.stride * shed.slices + age_slice]
             key |= (<uint64_t>age_slice << SLICE_AT | <uint64_t>class_ << PARENT_CLASS_AT
                     | <uint64_t>(edge.source + 1) << PARENT_AT)
-        if shed.flows.here:
+        if shed.flows.sampled:
             count = shed.flows.weight * exp2(weight / 256.0) if weight > 0 else shed.flows.weight
             flows_add(&shed.flows, key, count, count * count)
         words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT

@@ -125,7 +125,7 @@ cdef struct Core:
     int64_t live_in_windows  # live partial matches in windows that are not entered
     Vec out_windows          # output: window id of each match; shared, until the event ends: last window it may be in
     Vec advanced             # partial matches that the event has extended: index, bucket, birth
-    Vec bound                # scratch of the policies: events of each match of the current event, ascending, concatenated
+    Vec bound                # scratch: events of each match of the current event, ascending, concatenated
     Vec ends                 # per match: its end in ``bound``
     Vec chosen               # per match: 1 if it is reported
     int64_t* cursor          # scratch: per variable

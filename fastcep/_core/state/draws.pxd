@@ -1,4 +1,4 @@
-# Pseudo-random draws by hashing, repeatable for a seed and independent of the batches; and parts of the class word of a row.
+# Pseudo-random draws by hashing, repeatable for a seed and independent of the batches; parts of the class word of a row.
 from libc.stdint cimport int64_t, uint64_t
 
 from fastcep._core.program.plan_tables cimport HOME

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """The state of isolated windows.
- Each isolated window has a *part*: its own starts, indexes and waiting matches. To work on a window, the matcher
+
+Each isolated window has a *part*: its own starts, indexes and waiting matches. To work on a window, the matcher
 *enters* it: the part replaces the starts, indexes and waiting matches of the core. All other code is independent of
 windows.
 """

@@ -92,7 +92,8 @@ cdef inline int read_words(const Core* core, const Step* step, const Bucket* buc
 cdef inline int first_from(const int64_t* positions, int head, int end, int64_t since) noexcept nogil:
     """Return the index of the first of the ascending positions ``head:end`` that is at least ``since``.
 
-    Usually fewer than four are less, and the code does not branch on their number. Reads up to three words after ``end``.
+    Usually fewer than four are less, and the code does not branch on their number. Reads up to three words after
+    ``end``.
     """
     cdef int before
     while head < end:

@@ -2,13 +2,14 @@
 """Partition the keys of a query among several matchers, its *parts*, and merge their matches in order.
 
 An event has one key, so all matches that it completes come from one part. The output of each part is in the order of a
-single matcher. It consists of *runs*: the matches of one event or decision. The merge first finds the order of the runs of
-all parts, as *segments* (consecutive matches from one part), and then assembles every column segment by segment.
+single matcher. It consists of *runs*: the matches of one event or decision. The merge first finds the order of the runs
+of all parts, as *segments* (consecutive matches from one part), and then assembles every column segment by segment.
 
-Runs are ordered by time, then by *place*. The place of an event is its position. The place of a decision is the position
-of the event that it follows, or `NO_PLACE` if it follows all events of its time; decisions at the same place are ordered by
-the event that opened their window. If several parts decide at the same place and for the same window, their matches are
-ordered by the event that *made* them, the last event that they bind, as they would be in a single matcher.
+Runs are ordered by time, then by *place*. The place of an event is its position. The place of a decision is the
+position of the event that it follows, or `NO_PLACE` if it follows all events of its time; decisions at the same place
+are ordered by the event that opened their window. If several parts decide at the same place and for the same window,
+their matches are ordered by the event that *made* them, the last event that they bind, as they would be in a single
+matcher.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -26,7 +27,7 @@ cdef struct Side:            # the output of a part, with cursors for the merge
     const int64_t* detected
     const int64_t* times
     const int64_t* counts
-    const int64_t* places    # per decision: its place, and position of the event that opened its window; NULL: no places
+    const int64_t* places    # per decision: its place, position of the event that opened its window; NULL: no places
     const int64_t* made      # per match: the event that made it; NULL: no other part has decisions
     int64_t size             # number of runs
     int64_t run, match, decision  # cursors
@@ -207,7 +208,8 @@ cdef bint _before(const Side* one, const Side* other) noexcept nogil:
     if a != b:
         return a < b
     if one.detected[one.run] >= 0 or other.detected[other.run] >= 0:
-        return one.detected[one.run] >= 0 > other.detected[other.run]  # a window that an event closes is decided after the event
+        # a window that an event closes is decided after the event
+        return one.detected[one.run] >= 0 > other.detected[other.run]
     return one.places != NULL and other.places != NULL and (
         one.places[2 * one.decision + 1] < other.places[2 * other.decision + 1])
 

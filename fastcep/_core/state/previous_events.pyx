@@ -1,7 +1,8 @@
 # cython: language_level=3
 """The last event of every partition, for contiguity: find the previous event of an event, and rows that cannot
 continue.
- The last events are in an index with one row per key, whose only word is the position. Contiguity compares the previous
+
+The last events are in an index with one row per key, whose only word is the position. Contiguity compares the previous
 event with events that live partial matches bind, so a row is dead when its position is before the oldest live start.
 Sweeps, which run between chunks of events, then remove it; the next event of that partition has no previous event.
 """

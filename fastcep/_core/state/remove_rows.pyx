@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Remove single partial matches: those that an event has advanced, that bind a leaving event, or that are skipped.
 
-A removed row gets a start ordinal before all others, so it is dead like a row whose window has ended. The plan gives each
-state one index, so a row is in one bucket.
+A removed row gets a start ordinal before all others, so it is dead like a row whose window has ended. The plan gives
+each state one index, so a row is in one bucket.
 """
 from libc.stdint cimport INT64_MIN, int64_t
 

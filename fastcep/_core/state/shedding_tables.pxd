@@ -49,7 +49,7 @@ cdef struct Flow:            # an entry of the hash table
 
 cdef struct Flows:           # counts of children by the classes of their parents; see flows.pyx
     bint on
-    bint here                # the children of the current event are counted
+    bint sampled             # the children of the current event are counted
     int64_t chance           # probability that the children of an event are counted, in 2^-32,
     double weight            # and its inverse, the weight of an event
     int64_t capacity         # capacity of the table, a power of two
@@ -113,7 +113,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t* dropped_events  # per type: events dropped that some variable may bind
     int64_t* tried           # per type: partial matches visited for an event, the event itself as a beginning included
     int64_t* yielded         # per type: partial matches and matches that events made
-    int64_t* seen            # per type: estimate of the events that some variable may bind, dropped ones included, in 1/256
+    int64_t* seen            # per type: estimate of the events that some variable may bind, dropped or not, in 1/256
     int64_t* born            # per state and class: partial matches stored
     int64_t* refused         # per state and class: births refused
     int64_t* dropped         # per state and class: live partial matches dropped

@@ -173,7 +173,7 @@ class Flow:
         """In which order it is best dropped, what contributes least per consumption first."""
         cascade = self.cascade(prices, events, rows)
         fixed = self.fixed(prices)
-        cost, found = cascade.cost + fixed, cascade.found
+        cost, found = cascade.cost + fixed, cascade.matches
         what, left = cascade.steps()
         return [
             self._step(bool(is_event), item, at, 1 - (work + fixed) / cost, matches / found)
