@@ -77,7 +77,7 @@ class Predicate:
     def run(self, tier: int, rows: int, repeat: int) -> int:
         """Run ``repeat`` times over ``rows`` rows and return the number of rows that pass."""
         self.evaluator.use_kernel(self.address if tier else 0)
-        return self.evaluator.pieces(self.inputs, None, self.keep, None, None, rows, repeat)
+        return self.evaluator.run_chunks(self.inputs, None, self.keep, None, None, rows, repeat)
 
     def nanoseconds(self, tier: int, rows: int, passes: int = 15) -> float:
         """Return the time per row, the median of passes of about 20 ms."""

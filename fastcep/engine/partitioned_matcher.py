@@ -132,9 +132,9 @@ class PartitionedMatcher:
     # ----------------------------------------------------------------- output
 
     @property
-    def found(self) -> bool:
-        """As `Matcher.found`."""
-        return any(part.found for part in self.parts)
+    def output_pending(self) -> bool:
+        """As `Matcher.output_pending`."""
+        return any(part.output_pending for part in self.parts)
 
     def take_output(self) -> Output | Arrays:
         """As `Matcher.take_output`, in the order of one matcher; arrays if several parts have matches."""

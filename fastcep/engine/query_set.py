@@ -367,7 +367,7 @@ class QuerySet:
         if item.trial is not None and not item.trial.forget_output():
             self._choose(item, replace(item.plan, why=CUT_SHORT))
             self.use(list(self.running), 0)
-        if not item.matcher.found:
+        if not item.matcher.output_pending:
             return item.no_matches
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)

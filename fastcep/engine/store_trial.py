@@ -56,7 +56,7 @@ class StoreTrial:
     def forget_output(self) -> bool:
         """Discard the matches; return False if there is no memory for that, and the trial cannot go on."""
         try:
-            if self.matcher.found:
+            if self.matcher.output_pending:
                 self.matcher.take_output()
         except MemoryError:
             return False

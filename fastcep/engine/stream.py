@@ -319,7 +319,7 @@ class Stream:
 
     def check_given(self) -> None:
         """Refuse to move state while matches wait: they are not part of the state."""
-        if any(map(len, self._waiting)) or any(matcher.found for matcher in self.queries.matchers):
+        if any(map(len, self._waiting)) or any(matcher.output_pending for matcher in self.queries.matchers):
             raise ValidationError(
                 "matches of a call that a signal ended are waiting, and they are not part of the state; take them "
                 "first: process() the rest of the events, or an empty batch"

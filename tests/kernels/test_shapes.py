@@ -166,12 +166,12 @@ def engine_side(shape: Shape, chunk: Chunk, address: int) -> tuple[Any, ...]:
     rows = np.array(chunk.rows, np.int32) if role in ("outputs", "column") else None
     if shape.filters:
         keep = np.array(chunk.keep, np.uint8)
-        kept = evaluator.pieces(inputs, rows, keep, None, None, n)
+        kept = evaluator.run_chunks(inputs, rows, keep, None, None, n)
         if kept == 0:  # the interpreter ends before it clears the bytes
             keep[:] = 0
         return keep.tolist(), kept, evaluator.arithmetic_nulls
     out, null = np.zeros((1, n), np.int64), np.ones((1, n), np.uint8)
-    evaluator.pieces(inputs, rows, None, out, null, n)
+    evaluator.run_chunks(inputs, rows, None, out, null, n)
     out[null == 1] = 0
     return out[0].tolist(), null[0].tolist(), evaluator.arithmetic_nulls
 

@@ -171,7 +171,7 @@ class Flow:
         """Return the order of dropping: least contribution per consumption first."""
         cascade = self.cascade(costs, events, rows)
         fixed = self.fixed(costs)
-        cost, found = cascade.cost + fixed, cascade.found
+        cost, found = cascade.cost + fixed, cascade.matches
         dropped, remaining = cascade.steps()
         return [
             self._step(bool(is_event), item, first_slice, 1 - (work + fixed) / cost, matches / found)
